@@ -22,14 +22,17 @@ import numpy as np
 from numpy import ndarray
 
 from ..core.arrays import Array
+from ..core.arrays.bfloat16 import wide
 from ..core.arrays.devices import Wrapping
 from ..core.arrays.dtypes import float32
 from ..core.arrays.fp_warnings import silent_forms, silently
+from ..core.arrays.layout import cast as convert
 from ..core.arrays.memory import large_array_met
 from ..core.arrays.summation import LARGE
 from ..core.graph.modes import watchers
 from ..core.opaque_calls import LoopMissing, whole
 from ..core.source_location import user_level
+from ..core.tensor.tensor import Tensor
 from .runtime.result_arrays import empty, offering
 from .runtime.threads import launch
 
@@ -209,17 +212,40 @@ def suits(x: Any, kinds: str = "f") -> bool:
     return flags.c_contiguous and flags.aligned
 
 
+def takes_halves(*arrays: Array, least: int = SEVERAL) -> bool:
+    """Return whether to use loops that read and write bfloat16 on these arrays; the first has at least ``least``."""
+    return all(suits(x, "E") for x in arrays) and arrays[0].size >= least and compiled() is not None
+
+
+def _with_halves(name: str, refer: Reference, least: int) -> Reference:
+    """Return a reference that computes bfloat16 by the loop, or else in float32."""
+
+    def refer_or_convert(*arrays: Array) -> object:
+        x = arrays[0]
+        if x.dtype.char != "E":
+            return refer(*arrays)
+        if takes_halves(*arrays, least=least) and all(y.shape == x.shape for y in arrays):
+            out = empty(x.shape, x.dtype)
+            launch(loop(BASIC, name), x.size, WORTH_SHARING, *[z.ravel().view(np.uint16) for z in (*arrays, out)])
+            return out
+        found = refer(*map(wide, arrays))
+        return found if isinstance(found, Tensor) else convert(np.asarray(found), x.dtype)
+
+    return refer_or_convert
+
+
 MAPPED: set[str] = set()  # the names of elementwise loops
 
 
-def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
+def mapped(name: str, least: int = USEFUL, halves: bool = False) -> Callable[[Reference], Reference]:
     """Decorate an elementwise function of arrays so that it runs ``loop(*arrays, out)`` on flattened large arrays.
 
     The arrays have one shape. The second of two arrays may lack leading dimensions (for instance that of the examples
-    of ``vmap``) and is then broadcast.
+    of ``vmap``) and is then broadcast. With ``halves`` the loop also reads and writes bfloat16.
     """
 
     def enter(reference: Reference, refer: Reference) -> Reference:
+        refer = _with_halves(name, refer, least) if halves else refer
         entries: list[Reference] = []  # the loop's functions in machine code, once it has run
 
         def run(size: int, *arrays: Array) -> None:

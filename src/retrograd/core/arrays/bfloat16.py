@@ -17,7 +17,7 @@ import numpy as np
 from ..graph import plan
 from ..graph.plan import Recordable
 from ..graph.primitive import Primitive, changes, primitives
-from . import Array
+from ..tensor.tensor import Tensor
 from .dtypes import DType, float32
 from .layout import cast
 
@@ -60,7 +60,7 @@ def set_up(dtype: DType) -> bool:
 
 def wide(value: Any) -> Any:
     """Convert an array or Tensor of bfloat16, also within a tuple, to float32; return other values unchanged."""
-    if getattr(value, "dtype", None) is _dtype[0]:
+    if _dtype and getattr(value, "dtype", None) is _dtype[0]:
         return cast(value, float32)
     if type(value) is tuple:
         return tuple(map(wide, value))
@@ -102,7 +102,7 @@ def _widen(primitive: Primitive) -> None:
     if primitive.view or primitive.name in _MOVES or getattr(primitive.forward, "traced", False):
         return
     first = primitive.name in _KEEPS_FIRST
-    primitive.forward = _widened_forward(primitive.forward, bool(primitive.residuals), first, primitive.halves)
+    primitive.forward = _widened_forward(primitive, first)
     if primitive.write is not None and primitive.name != "copy_":
         primitive.write = _widened_write(primitive.write)
 
@@ -117,14 +117,14 @@ def _all_have(arrays: tuple[object, ...]) -> bool:
     return all(getattr(array, "dtype", None) is narrow for array in arrays)
 
 
-def _widened_forward(
-    forward: Callable[..., Any], residuals: bool, keeps_first: bool, halves: Callable[..., Array] | None
-) -> Callable[..., Any]:
+def _widened_forward(primitive: Primitive, keeps_first: bool) -> Callable[..., Any]:
+    forward, halves, residuals = primitive.forward, primitive.halves, bool(primitive.residuals)
+
     @wraps(forward)
     def forward_in_float32(*arrays: object, **params: object) -> Any:
         if not _has(arrays):
             return forward(*arrays, **params)
-        if halves is not None and _all_have(arrays):
+        if halves is not None and (primitive.promote is None or _all_have(arrays)):
             return halves(*arrays, **params)
         out = forward(*map(wide, arrays), **params)
         deciding = arrays[:1] if keeps_first else arrays
@@ -159,7 +159,15 @@ def write_for(primitive: Primitive, arrays: tuple[object, ...]) -> Any:
 
 
 def _widened_rule(rule: Callable[..., object], primitive: Recordable) -> Callable[..., Any]:
-    """Return the rule for float32 arrays. A primitive with a forward function for bfloat16 has such rules, too."""
-    if primitive.halves is not None:
-        return rule
-    return lambda g, *saved: rule(wide(g), *map(wide, saved))
+    """Return the rule for float32. Rules of a primitive with a forward function for bfloat16 accept its arrays, too.
+
+    Those of products, which refuse to mix dtypes, also accept Tensors.
+    """
+
+    def rule_in_float32(g: object, *saved: object) -> object:
+        recorded = any(isinstance(value, Tensor) for value in (g if type(g) is tuple else (g,)))
+        if primitive.halves is not None and (primitive.promote == "strict" or not recorded):
+            return rule(g, *saved)
+        return rule(wide(g), *map(wide, saved))
+
+    return rule_in_float32

@@ -35,6 +35,7 @@ class Recordable(Protocol):
     fills: bool
     elementwise: bool
     halves: Callable[..., Array] | None
+    promote: str | None
     cheap: bool
     in_place: InPlace | None
     piecewise_linear: bool

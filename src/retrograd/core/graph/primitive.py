@@ -68,7 +68,7 @@ class Primitive:
         wide: half-precision inputs with Python numbers are computed in float32 (see arrays.half_precision).
         batch: the batching rule (see mapping.batching); elementwise primitives need none.
         shaped: ``shaped(make, *arrays, **params)`` returns ``make(shape, dtype)`` of the result, for meta tensors.
-        halves: the forward for inputs that are all bfloat16, which the rules then accept, too (see arrays.bfloat16).
+        halves: the forward for bfloat16: of all inputs, without ``promote`` of any; the rules accept it, too.
     """
 
     __slots__ = (
@@ -100,7 +100,7 @@ class Primitive:
         wide: bool = False,
         batch: Callable[[Any], Any] | None = None,
         shaped: Callable[..., Any] | None = None,
-        halves: Callable[..., Array] | None = None,
+        halves: Callable[..., Any] | None = None,
     ) -> None:
         self.name = name
         self.variadic = inputs.startswith("*")

@@ -10,9 +10,28 @@ from weakref import ref
 from numpy import ndarray
 
 from ...core.arrays import Array
+from ...core.arrays.bfloat16 import bfloat16
 from ...core.arrays.devices import backend_of, is_array
+from ...core.arrays.dtypes import float32
+from ...core.arrays.layout import cast
 from ...core.tensor.storage import Storage, storage_of
 from ...core.tensor.tensor import Tensor
+
+
+class Half:
+    """A float32 array in bfloat16."""
+
+    def __init__(self, whole: Array) -> None:
+        self.array = cast(whole, bfloat16())
+        self._whole = ref(whole)
+
+    def whole(self) -> Array:
+        """Return the float32 array, or a new one if it has been freed."""
+        found = self._whole()
+        if found is None:
+            found = cast(self.array, float32)
+            self._whole = ref(found)
+        return found
 
 
 class Memory(ref[Any]):
@@ -21,12 +40,13 @@ class Memory(ref[Any]):
     ``fixed`` memory is never freed. Memory counts only while no Tensor of the user (``user``) uses it.
     """
 
-    __slots__ = ("bytes", "fixed", "holders", "key", "user")
+    __slots__ = ("bytes", "fixed", "half", "holders", "key", "user")
 
     __hash__ = object.__hash__
     __eq__ = object.__eq__
     bytes: int
     fixed: bool
+    half: ref[Half] | None
     holders: int
     key: int
     user: ref[Tensor] | None
@@ -59,7 +79,7 @@ class Ledger:
         if memory is None:
             memory = self.memories[key] = Memory(array, self.died)
             memory.bytes, memory.key = array.nbytes, key
-            memory.holders, memory.fixed, memory.user = 0, False, None
+            memory.holders, memory.fixed, memory.user, memory.half = 0, False, None, None
         return memory
 
     def hold(self, memory: Memory) -> bool:

@@ -168,7 +168,7 @@ class Call:
     def strip(self, node: Node) -> None:
         """Free the arrays that the node saved."""
         plan, width = node.plan, len(self.primitive.inputs)
-        values = list(node.saved[: len(self.primitive.layout)])
+        values = list(node.saved.values if type(node.saved) is not tuple else node.saved)[: len(self.primitive.layout)]
         for place in plan.kept_inputs:
             values[place] = None
         if plan.keep_ans:

@@ -29,6 +29,7 @@ from numpy import ndarray
 
 from ...core.arrays import Array
 from ...core.arrays.devices import is_array
+from ...core.arrays.dtypes import DType
 from ...core.arrays.fp_warnings import silent
 from ...core.graph.nodes import NOTHING, Node
 from ...core.graph.plan import Plan
@@ -36,6 +37,7 @@ from ...core.tensor.storage import Storage, Token, storage_of
 from ...core.tensor.tensor import Tensor
 from .cuts import MASK, SHIFT, Cuts
 from .ledger import Ledger, Memory
+from .narrow import Narrowed, View, narrow
 from .recipes import Call, Recreatable, Source, Value, is_value, must_run, producer, recreated, saved_places
 
 LESSONS = 8  # segments from which the places of the next cuts are learned
@@ -53,6 +55,8 @@ class Budget(Protocol):
     """A limit in bytes, and the statistics of its recomputations."""
 
     limit: int
+    saved_dtype: DType | None
+    narrowed: int
     peak: int
     recomputations: int
     seconds: float
@@ -62,18 +66,19 @@ class Segment:
     """A part of the tape: its nodes, and the values of earlier segments that their calls read."""
 
     __slots__ = (
-        "__weakref__", "bytes", "closed", "externals", "gain", "nodes", "number", "outside", "pool", "released", "size",
-        "unsaved",
+        "__weakref__", "bytes", "closed", "externals", "gain", "narrowed", "nodes", "number", "outside", "pool",
+        "released", "size", "unsaved",
     )  # fmt: skip
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
         self.nodes: list[ref[Node]] = []
-        self.externals: dict[Value, tuple[Array, object, Memory]] = {}
+        self.externals: dict[Value, tuple[Array | View, object, Memory]] = {}
         self.unsaved: set[int] = set()  # the memory of externals that no node of the segment has saved
         self.bytes = 0  # bytes that its nodes hold, besides the externals, unless they are freed
         self.closed = False
         self.released = False
+        self.narrowed = False
         self.outside: int | None = None  # the result of ``external_bytes``, until an external is added
         self.number = next(pool.numbers)  # a new one whenever the segment is merged with the next one
         self.gain: tuple[int, int] | None = None  # the next segment's number, and the bytes that a merge with it frees
@@ -180,7 +185,7 @@ class Pool(Ledger):
         if places and type(node.saved) is tuple:
             self.count_saved(call, node.saved, places, segment)
 
-    def count_saved(self, call: Call, saved: Sequence[object], places: tuple[int, ...], segment: Segment) -> None:
+    def count_saved(self, call: Call, saved: Sequence[object], places: Sequence[int], segment: Segment) -> None:
         """Count the arrays at these places of what a node saved."""
         held: list[Memory] = []
         for place in places:
@@ -194,6 +199,18 @@ class Pool(Ledger):
                     elif memory.key in segment.unsaved:
                         segment.unsaved.remove(memory.key)
         call.held = tuple(held)
+
+    def recount(self, call: Call, node: Node, halves: Sequence[Array] = (), values: Sequence[object] = ()) -> None:
+        """Count what a node holds, after its arrays were narrowed to ``halves`` beside ``values``, or restored."""
+        self.uncount(call)
+        for budget in self.budgets:
+            budget.narrowed += bool(halves)
+        segment = call.segment
+        if isinstance(segment, Segment):
+            before = segment.bytes
+            saved: Sequence[object] = (*halves, *values) if halves else node.saved
+            self.count_saved(call, saved, range(len(saved)) if halves else saved_places(node.plan), segment)
+            segment.bytes = before
 
     def live(self) -> list[Segment]:
         """Return the segments whose nodes are alive."""
@@ -211,7 +228,7 @@ class Pool(Ledger):
             call = None if node is None else node.recipe
             if node is None or call is None or not call.held:
                 continue
-            if call is not self.visited and call is not self.target and type(node.saved) is tuple:
+            if call is not self.visited and call is not self.target and type(node.saved) in (tuple, Narrowed):
                 call.strip(node)
             elif node.saved is not None:
                 continue
@@ -252,6 +269,7 @@ class Pool(Ledger):
         one.nodes += two.nodes
         one.bytes += two.bytes
         one.released = one.released and two.released
+        one.narrowed = one.narrowed and two.narrowed
         for value, external in two.externals.items():
             if producer(value).segment is one or value in one.externals:
                 self.drop(external[2])
@@ -286,6 +304,12 @@ class Pool(Ledger):
                 self.release(segment)
         if self.bytes <= goal:
             return
+        if any(budget.saved_dtype is not None for budget in self.budgets):
+            for segment in segments[: end - 1]:
+                if not segment.released and not segment.narrowed:
+                    narrow(self, segment)
+                    if self.bytes <= goal:
+                        return
         before = self.fixed + sum([segment.external_bytes() for segment in segments[:start]])
         plan = _Plan(self, segments[start:end], limit, before)
         victims = [segment for segment in segments[: end - 1] if not segment.released]
@@ -352,7 +376,7 @@ class Pool(Ledger):
         whole = self.bytes + parent.bytes <= self.limit
         values: _Values = {}
         for value, (array, storage, memory) in parent.externals.items():
-            values[value] = array, storage
+            values[value] = array.restored() if isinstance(array, View) else array, storage
             self.drop(memory)
         parent.externals, parent.outside = {}, 0
         done: list[bool] = []  # for each step that is done, whether its call was repeated

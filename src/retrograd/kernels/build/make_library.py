@@ -40,27 +40,96 @@ from ..runtime.library import FORMAT, KERNELS, SLOT, digest_of_sources, symbol
 from ..runtime.object_layout import HEAD, ROUTINE
 
 _SHARE = "'int', 'int', 'int', 'int', 'int'"  # the arguments of a loop on parts of a range
-_KINDS = (("u4", 2), ("u2", 2), ("i8", 1), ("f4", 2), ("i1", 2))
-_PAIRS, _HALVES, _INDICES, _REALS, _BYTES = [f"('{kind}', {axes}, True, True)" for kind, axes in _KINDS]
-_FACTOR = f"{_PAIRS}, 'bool'"
+
+
+def _array(kind: str, axes: int, contiguous: bool = True) -> str:
+    return f"('{kind}', {axes}, {contiguous}, True)"
+
+
+def _loop(module: str, name: str, *kinds: str) -> tuple[str, str, str]:
+    return f"loops.{module}", name, f"({_SHARE}, {', '.join(kinds)})"
+
+
+def _integers(count: int) -> str:
+    return f"('tuple', {', '.join(count * [repr('int')])})"
+
+
+_PAIRS, _HALVES, _INDICES, _PLANES = _array("u4", 2), _array("u2", 2), _array("i8", 1), _array("u2", 3)
+_REALS, _BYTES = _array("f4", 2), _array("i1", 2)
+_HALF, _FLOATS, _DOUBLES = _array("u2", 1), _array("f4", 1), _array("f8", 1)
+_TILE = _integers(3)
+_WINDOW = f"('tuple', {', '.join([_TILE] * 5)})"
+_IMAGES = _array("u2", 4)
 # Loops that no example calls: the workers of the thread pool, the execution of regions, bfloat16, an extra, and weights
 # of published files.
 ALWAYS = (
     ("runtime.thread_protocol", "serve", "('int',)"),
     ("loops.regions.region_loops", "execute", "('int', 'int')"),
-    ("loops.layout.copy_loops", "narrow_bfloat16", f"({_SHARE}, ('u4', 1, True, True), ('u2', 1, True, True))"),
-    ("loops.layout.copy_loops", "widen_bfloat16", f"({_SHARE}, ('u2', 1, True, True), ('u4', 1, True, True))"),
-    ("loops.matrices.product_loops", "pair_rows", f"({_SHARE}, {_HALVES}, {_PAIRS})"),
-    (
-        "loops.matrices.product_loops",
-        "pair_product",
-        f"({_SHARE}, {_FACTOR}, {_FACTOR}, {_PAIRS}, 'int', 'int', {_INDICES}, {_INDICES}, {_HALVES}, 'bool')",
+    ("tiles.packed_products", "pack", f"({_SHARE}, {_PAIRS}, 'bool', 'int', 'int', {_array('u4', 1)})"),
+    _loop("layout.copy_loops", "narrow_bfloat16", _array("u4", 1), _HALF),
+    _loop("layout.copy_loops", "widen_bfloat16", _HALF, _array("u4", 1)),
+    _loop("matrices.product_loops", "pair_rows", _PLANES, _array("u4", 3)),
+    _loop(
+        "matrices.product_loops", "pair_product", _PAIRS, "'bool'", _PAIRS, "'bool'", _PAIRS, "'int'", "'int'",
+        _INDICES, _INDICES, _HALVES, "'bool'",
     ),
-    ("loops.matrices.product_loops", "bfloat16_rows", f"({_SHARE}, {_REALS}, {_HALVES}, {_REALS})"),
-    ("loops.matrices.product_loops", "float16_rows", f"({_SHARE}, {_REALS}, {_HALVES}, {_REALS})"),
-    ("loops.matrices.product_loops", "block_rows", f"({_SHARE}, {_REALS}, {_BYTES}, {_HALVES}, {_REALS})"),
-    ("loops.matrices.product_loops", "expand_blocks", f"({_SHARE}, {_BYTES}, {_HALVES}, {_REALS})"),
-)
+    _loop(
+        "matrices.product_loops", "product", _PAIRS, "'bool'", _PAIRS, "'bool'", _PAIRS, "'int'", "'int'", _INDICES,
+        _INDICES,
+    ),
+    _loop(
+        "sequences.recurrent_loops", "lstm", _array("f4", 3), _PAIRS, _array("u4", 1), _FLOATS, _array("f4", 3),
+        _PLANES, _array("u4", 3),
+    ),
+    _loop(
+        "sequences.recurrent_loops", "lstm_backward", _PLANES, _array("f4", 2), _array("f4", 2), _array("f4", 3),
+        _array("f4", 3), _array("u4", 1), _PLANES, _array("u4", 3),
+    ),
+    *[
+        _loop(
+            "sequences.attention_pairs_loops", name, _integers(8 + more), _array("i8", 2), _integers(11 + more),
+            "'bool'", "'float32'", "'float32'",
+        )
+        for name, more in (("attention", 0), ("attention_backward", 4))
+    ],
+    _loop(
+        "images.convolution_loops", "forward", _array("u4", 6), _array("u4", 4), _array("f4", 2), _WINDOW, _TILE,
+        _IMAGES, _array("f4", 4),
+    ),
+    _loop(
+        "images.convolution_loops", "transposed", _array("u4", 4), _array("u4", 4), _WINDOW, _TILE, _array("f4", 6)
+    ),
+    *[
+        _loop(
+            "images.convolution_loops", "weight", _array("u2", 6), _IMAGES, _WINDOW, _TILE,
+            _array("f4", 4, contiguous),
+        )
+        for contiguous in (False, True)
+    ],
+    _loop("images.pooling_loops", "max_pool", _IMAGES, _IMAGES, _array("u1", 4), _WINDOW),
+    _loop("images.pooling_loops", "max_pool_backward", _IMAGES, _array("u1", 4), _IMAGES, _WINDOW),
+    _loop("statistics.norm_loops", "channel_sums", _PLANES, _FLOATS),
+    _loop(
+        "statistics.norm_loops", "channel_moments", _PLANES, _DOUBLES, _DOUBLES, _FLOATS, _FLOATS, "'float64'"
+    ),
+    _loop(
+        "statistics.norm_loops", "channel_norm", _PLANES, _DOUBLES, _DOUBLES, "'float64'", _FLOATS, _FLOATS, _PLANES,
+        _FLOATS, _FLOATS,
+    ),
+    _loop(
+        "statistics.norm_loops", "channel_norm_backward", _PLANES, _PLANES, _FLOATS, _FLOATS, _FLOATS, _PLANES,
+        _DOUBLES, _DOUBLES,
+    ),
+    *[_loop("elements.basic_loops", name, _HALF, _HALF) for name in ("relu", "gelu", "gelu_tanh", "silu")],
+    *[
+        _loop("elements.basic_loops", name, _HALF, _HALF, _HALF)
+        for name in ("keep_where_not_zero", "gelu_backward", "gelu_tanh_backward", "silu_backward")
+    ],
+    _loop("matrices.product_loops", "bfloat16_rows", _REALS, _HALVES, _REALS),
+    _loop("matrices.product_loops", "float16_rows", _REALS, _HALVES, _REALS),
+    _loop("matrices.product_loops", "block_rows", _REALS, _BYTES, _HALVES, _REALS),
+    _loop("matrices.product_loops", "expand_blocks", _BYTES, _HALVES, _REALS),
+)  # fmt: skip
 ELEMENTS = KERNELS.parent / "elements"
 PLAN = ("../_generated/library_loops.py", "build/make_library.py")  # the files that define the library's content
 # Modules of kernels that loops import but whose code is in no loop.

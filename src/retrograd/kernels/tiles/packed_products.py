@@ -216,7 +216,7 @@ def multiply(a, panels, depth, columns, out, add):
 
     m has ``depth`` rows, of which as many are read as ``a`` has columns. The rows of ``out`` are contiguous.
     """
-    (rows, inner), (down, along), added = a.shape, a.strides, out.dtype.type(add)
+    (rows, inner), (down, along), added = a.shape, a.strides, a.dtype.type(add)
     at, panels_at, vectors = address_of(a), address_of(panels), panels.size * out.itemsize // (depth * BYTES)
     to, step = address_of(out), out.strides[0]
     _multiply(rows, inner, at, down, along, ROWS * down, panels_at, vectors, depth, 0, columns, to, step, added)

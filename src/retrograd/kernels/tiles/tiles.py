@@ -291,7 +291,7 @@ def product_at(rows, inner, columns, a, down, along, b, across, out, out_step, a
 @_compiled()
 def product(a, b, out, add):
     """``out = a @ b``, or ``out += a @ b`` if ``add`` is 1; rows of b and out are contiguous. b is not packed."""
-    (rows, inner), columns, added = a.shape, out.shape[1], out.dtype.type(add)
+    (rows, inner), columns, added = a.shape, out.shape[1], a.dtype.type(add)
     down, along = a.strides
     product_at(
         rows,

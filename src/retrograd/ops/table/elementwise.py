@@ -98,14 +98,19 @@ def _keep(x: Array, mask: Array) -> Array:
 KEEP: Primitive = Primitive("keep", _keep, "x mask", [lambda g, mask: KEEP(g, mask), None], elementwise=True)
 
 
-@mapped("keep_where_not_zero", SLOW)
+@mapped("keep_where_not_zero", SLOW, halves=True)
 def _keep_where_not_zero(x: Array, y: Array) -> Array:
     return _keep(x, y != 0)
 
 
 # x where y is not zero, otherwise 0.
 KEEP_WHERE_NOT_ZERO: Primitive = Primitive(
-    "keep_where_not_zero", _keep_where_not_zero, "x y", [lambda g, y: KEEP_WHERE_NOT_ZERO(g, y), None], elementwise=True
+    "keep_where_not_zero",
+    _keep_where_not_zero,
+    "x y",
+    [lambda g, y: KEEP_WHERE_NOT_ZERO(g, y), None],
+    elementwise=True,
+    halves=_keep_where_not_zero,
 )
 
 

@@ -3,7 +3,7 @@
 Scalar functions have no branches and no library calls, so that the compiler can vectorize them, and propagate NaN. Sums
 over a row use double precision.
 """
-# mypy: disable-error-code="no-untyped-def, type-arg"
+# mypy: disable-error-code="no-untyped-def, type-arg, call-arg"
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
+from numba import types
 from numba.extending import intrinsic
 
 from ....elements.activations import activations
@@ -25,6 +27,7 @@ _P = tuple([f(c) for c in ERF_P])
 _Q = tuple([f(c) for c in ERF_Q])
 _BOUND = f(ERF_BOUND)
 _ONE = f(1.0)
+_BITS = ir.IntType(32)
 
 
 def _compiled(*fastmath: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -36,6 +39,50 @@ def _compiled(*fastmath: str) -> Callable[[Callable[..., Any]], Callable[..., An
 _loop = _compiled("contract")
 # Inlined by LLVM: Numba's own inlining copies and types the function for each call, a third of compilation time.
 _inlined = njit(fastmath={"contract"}, error_model="numpy", forceinline=True)
+
+
+# Numbers of bfloat16, which arrays of uint16 have
+
+
+@intrinsic
+def _widened(typing_context, number):
+
+    def generate(context, builder, signature, arguments):
+        if number != types.uint16:
+            return arguments[0]
+        bits = builder.shl(builder.zext(arguments[0], _BITS), _BITS(16))
+        return builder.bitcast(bits, ir.FloatType())
+
+    return (types.float32 if number == types.uint16 else number)(number), generate
+
+
+@intrinsic
+def _rounded(typing_context, number, target):
+
+    def generate(context, builder, signature, arguments):
+        number = arguments[0]
+        if target.dtype != types.uint16:
+            return number
+        bits = builder.bitcast(number, _BITS)
+        upper = builder.lshr(bits, _BITS(16))
+        even = builder.add(builder.add(bits, _BITS(0x7FFF)), builder.and_(upper, _BITS(1)))
+        nan = builder.or_(builder.and_(upper, _BITS(0x8000)), _BITS(0x7FC0))
+        is_nan = builder.fcmp_unordered("uno", number, number)
+        return builder.trunc(builder.select(is_nan, nan, builder.lshr(even, _BITS(16))), ir.IntType(16))
+
+    return (types.uint16 if target.dtype == types.uint16 else number)(number, target), generate
+
+
+@_inlined
+def wide(number):
+    """Return the float32 of a uint16, a bfloat16; another number is returned unchanged."""
+    return _widened(number)
+
+
+@_inlined
+def like(number, target):
+    """Return a float32 as ``copy_loops.to_bfloat16`` if the target is an array of uint16, else the number itself."""
+    return _rounded(number, target)
 
 
 # Scalar functions
@@ -172,12 +219,12 @@ BY_ELEMENT: dict[str, Callable[..., Any]] = {}  # scalar functions by the names 
 
 
 def _map(function):
-    """``out[j] = function(x[j])``."""
+    """``out[j] = function(x[j])``; arrays of uint16 are bfloat16."""
 
     def body(x, out, start, stop):
         x, out = x[start:stop], out[start:stop]  # slices, so that the compiler knows that no index is negative
         for j in range(x.size):
-            out[j] = function(x[j])
+            out[j] = like(function(wide(x[j])), out)
 
     body.__name__ = function.py_func.__name__.strip("_")
     BY_ELEMENT[body.__name__] = njit(nogil=True, fastmath={"contract"}, error_model="numpy")(function.py_func)
@@ -185,7 +232,7 @@ def _map(function):
 
 
 def _map_pairs(function):
-    """``out[j] = function(x[j], y[j])``; a shorter y is repeated."""
+    """``out[j] = function(x[j], y[j])``; a shorter y is repeated. Arrays of uint16 are bfloat16."""
 
     def body(x, y, out, start, stop):
         while start < stop:
@@ -193,7 +240,7 @@ def _map_pairs(function):
             end = min(stop, start + y.size - at)
             xs, ys, results = x[start:end], y[at : at + end - start], out[start:end]
             for j in range(xs.size):
-                results[j] = function(xs[j], ys[j])
+                results[j] = like(function(wide(xs[j]), wide(ys[j])), results)
             start = end
 
     body.__name__ = function.py_func.__name__.strip("_")
@@ -267,7 +314,7 @@ def _largest(row):
     """Return the maximum; unspecified if there is a NaN."""
     top = row[0]
     for j in range(row.size):
-        top = _larger(row[j], top)  # type: ignore[call-arg]
+        top = _larger(row[j], top)
     return top
 
 
@@ -275,7 +322,7 @@ def _largest(row):
 def _sum(row):
     total = 0.0
     for j in range(row.size):
-        total += row[j]
+        total += wide(row[j])
     return total
 
 
@@ -291,7 +338,7 @@ def _dot(x, y):
 def _dot_centred(x, x_mean, y, y_mean):
     total = 0.0
     for j in range(x.size):
-        total += (x[j] - x_mean) * (y[j] - y_mean)
+        total += (wide(x[j]) - x_mean) * (wide(y[j]) - y_mean)
     return total
 
 
@@ -299,7 +346,7 @@ def _dot_centred(x, x_mean, y, y_mean):
 def _sum_of_squares(row, mean):
     total = 0.0
     for j in range(row.size):
-        away = row[j] - mean
+        away = wide(row[j]) - mean
         total += away * away
     return total
 

@@ -14,9 +14,13 @@ from typing import Any
 import numpy as np
 
 from ....core.arrays import Array
+from ....core.arrays.dtypes import float32
+from ....core.arrays.layout import cast
 from ... import loop, multiplies
+from ...runtime.levels import multiplies_bfloat16
 from ...runtime.result_arrays import empty
 from ...runtime.threads import launch_products
+from ..matrices.pairs import paired
 from .three_axes import Window3, in_three_axes
 
 WORTHWHILE = 1 << 18  # multiplications from which the loops gain more time than their call costs
@@ -25,6 +29,7 @@ NARROW, PIECES, BLOCK = 128, 8, 64  # minimum columns of a product; desired piec
 FEW = 16  # minimum rows of a product
 DEEP = 32  # rows of columns from which a product reaches full speed
 LANES = 8  # images whose columns are interleaved, if a tile has so many and lines are at most half as long
+_NO_SUMS = np.empty((0, 0, 0, 0), np.float32)
 PARTIAL = 1 << 21  # maximum elements of all partial sums of a weight's gradient
 
 
@@ -38,6 +43,25 @@ def takes(x: Array, other: Array, multiplications: int) -> bool:
         and x.dtype in (np.float32, np.float64)
         and multiplies()
     )
+
+
+def takes_pairs(x: Array, other: Array, inner: int, multiplications: int) -> bool:
+    """Return whether to use the loops on these arrays of bfloat16, whose ``inner`` channels per group are paired."""
+    return (
+        multiplications >= WORTHWHILE
+        and type(x) is type(other) is np.ndarray
+        and inner > 1
+        and multiplies_bfloat16()
+        and multiplies()
+    )
+
+
+def _paired(array: Array, groups: int) -> Array:
+    """Return ``(N, groups * C / 2, *size)``: the pairs of adjacent channels of each group."""
+    array = np.ascontiguousarray(array)
+    count, channels, *size = array.shape
+    pairs = paired(array.reshape(count * groups, channels // groups, prod(size)))
+    return pairs.reshape(count, groups * pairs.shape[1], *size)
 
 
 def _grouped(array: Array, groups: int, window: Any) -> Any:
@@ -96,23 +120,26 @@ def _by_planes(window: Window3, channels: int, outs: int, groups: int) -> bool:
 
 def forward(x: Any, w: Any, b: Any, window: Any, groups: int) -> Any:
     """Return the convolution."""
-    axes = in_three_axes(window)
+    axes, multiplications = in_three_axes(window), len(x) * prod(window.out) * w.size
     out = empty((len(x), len(w), *window.out), x.dtype)
+    result = sums = _flat(out, groups)
     b = np.zeros(len(w), x.dtype) if b is None else np.ascontiguousarray(b)
+    if x.itemsize == 2:
+        x, w, b, result = _paired(x, groups), _paired(w, 1), cast(b, float32), result.view(np.uint16)
+        sums = _NO_SUMS
     b = b.reshape(groups, -1)
     if _by_planes(axes, w.shape[1], len(w), groups):
         kernels = np.ascontiguousarray(w).reshape(groups, -1, *axes[0])
         planes = len(x) * groups * axes[4][0]
-        args = _grouped(x, groups, window), kernels, b, axes, _flat(out, groups)
-        _launch("forward_by_planes", planes, out.size * w[0].size, *args)
+        args = _grouped(x, groups, window), kernels, b, axes, result
+        _launch("forward_by_planes", planes, multiplications, *args)
         return out
     images, lines, tiles, steps = _tile(len(x), axes, w.shape[1], x.itemsize)
     all_outs = len(w) // groups
     outs = _block(all_outs, tiles * groups)
     arrays = _grouped(x, groups, window), _matrices(w, groups, steps), b
     items = tiles * groups * -(-all_outs // outs)
-    multiplications = out.size * w[0].size
-    _launch("forward", items, multiplications, *arrays, axes, (images, lines, outs), _flat(out, groups))
+    _launch("forward", items, multiplications, *arrays, axes, (images, lines, outs), result, sums)
     return out
 
 
@@ -120,23 +147,27 @@ def transposed(y: Any, w: Any, b: Any, window: Any, groups: int) -> Any:
     """Return the transpose of the convolution as a linear map of its input."""
     axes = in_three_axes(window)
     shape = (len(y), groups * w.shape[1], *window.size)
-    out = empty(shape, y.dtype)
+    kind = y.dtype
+    out = empty(shape, float32 if y.itemsize == 2 else kind)
     out[:] = 0 if b is None else b.reshape((-1,) + (1,) * len(window.size))
     if _by_planes(axes, w.shape[1], len(w), groups):
         kernels = np.ascontiguousarray(w).reshape(groups, -1, *axes[0])
         args = _flat(y, groups), kernels, axes, _grouped(out, groups, window)
         _launch("transposed_by_planes", len(y) * groups, y.size * w[0].size, *args)
         return out
+    multiplications = y.size * w[0].size
+    if y.itemsize == 2:
+        y = _paired(y, groups)
+        w = _paired(w.reshape(groups, len(w) // groups, -1), 1).reshape(-1, *w.shape[1:])
     images, lines, _, _ = _tile(len(y), axes, w.shape[1], y.itemsize, in_steps=False)
     pieces = -(-len(y) // images) * groups
     channels = _block(w.shape[1], pieces, max(1, FEW // prod(window.kernel)))  # nothing is unrolled per channel
     arrays = _flat(y, groups), _matrices(w, groups, 1)
     items = pieces * -(-w.shape[1] // channels)
-    multiplications = y.size * w[0].size
     _launch(
         "transposed", items, multiplications, *arrays, axes, (images, lines, channels), _grouped(out, groups, window)
     )
-    return out
+    return cast(out, kind) if out.dtype != kind else out
 
 
 def weight(x: Any, y: Any, window: Any, groups: int) -> Any:
@@ -153,9 +184,12 @@ def weight(x: Any, y: Any, window: Any, groups: int) -> Any:
     parts = max(1, min(tiles, 2 * PIECES, PARTIAL // (groups * outs * rows)))
     some = _block(channels, parts * groups)
     room = (-(-outs // 16) | 1) * 16 if outs >= BLOCK else outs  # other strides may conflict in the cache
-    totals = empty((parts, groups, rows, room), x.dtype)[..., :outs]
-    arrays = _grouped(x, groups, window), _flat(y, groups)
+    kind, arrays = x.dtype, (_grouped(x, groups, window), _flat(y, groups))
+    if x.itemsize == 2:
+        kind, arrays = float32, tuple([array.view(np.uint16) for array in arrays])
+    totals = empty((parts, groups, rows, room), kind)[..., :outs]
     items = parts * groups * -(-channels // some)
     _launch("weight", items, y.size * rows, *arrays, axes, (images, lines, some), totals)
     total = totals[0] if parts == 1 else totals.sum(axis=0)
-    return np.ascontiguousarray(total.swapaxes(1, 2)).reshape(y.shape[1], channels, *window.kernel)
+    out = np.ascontiguousarray(total.swapaxes(1, 2)).reshape(y.shape[1], channels, *window.kernel)
+    return cast(out, x.dtype) if kind != x.dtype else out

@@ -12,6 +12,9 @@ multiple of eight) are interleaved: each position of a window is a vector, with 
 
 If the stride along H is 1, the windows of an image overlap as whole lines and need not be unrolled along H: with as
 many ``steps`` as the kernel has rows, each step reads the same columns with an offset of some lines.
+
+For bfloat16, which is given as uint16, the factors of ``forward`` and ``transposed`` are pairs of adjacent channels, as
+uint32 (see ``matrices/pairs.py``), and ``weight`` reads pairs of adjacent columns. Sums are float32.
 """
 # mypy: disable-error-code="no-untyped-def, call-arg"
 
@@ -27,6 +30,8 @@ from ...runtime import loop_blas
 from ...runtime.numba_functions import njit
 from ...runtime.thread_protocol import shared
 from ...tiles.tiles import product
+from ..elements.basic_loops import like
+from ..matrices.product_loops import add_halves
 from .convolution import LANES
 
 _loop = shared("contract")
@@ -279,7 +284,7 @@ def _scatter_lanes(matrix, y, group, images, outs):
             for m in range(min(LANES, end - first)):
                 target = y[first + m, group, outs + o]
                 for j in range(len(target)):
-                    target[j] = source[j * LANES + m]
+                    target[j] = like(source[j * LANES + m], target)
 
 
 @_part
@@ -346,8 +351,11 @@ def _side_by_side(y, group, images, columns, lanes, gathered):
 
 
 @_loop
-def forward(x, w, b, window, tile, y, start, stop):
-    """Compute the items ``start`` to ``stop`` of the convolution, each a block of channels of a tile of a group."""
+def forward(x, w, b, window, tile, y, sums, start, stop):
+    """Compute the items ``start`` to ``stop`` of the convolution, each a block of channels of a tile of a group.
+
+    ``sums`` is y itself; for a y of bfloat16 it is empty.
+    """
     images, lines, outs = tile
     groups, steps, all_outs, rows = w.shape
     width = window[4][2]
@@ -357,7 +365,7 @@ def forward(x, w, b, window, tile, y, start, stop):
     lanes = LANES if images >= LANES >= 2 * width else 1
     image = _image(x.shape[2], window, lines, lanes, x)
     buffer = np.empty((rows, _room((_padded_images(images, lanes) * lines + _reach(window, steps)) * width)), x.dtype)
-    result = np.empty((outs, buffer.shape[1] if images > 1 else 0), x.dtype)
+    result = np.empty((outs, buffer.shape[1] if images > 1 or len(sums) == 0 else 0), b.dtype)
     filled, columns = -1, buffer[:, :]
     for item in range(start, stop):
         block, rest = item % blocks, item // blocks
@@ -370,10 +378,11 @@ def forward(x, w, b, window, tile, y, start, stop):
             )
             filled = rest
         first_out, last_out = block * outs, min((block + 1) * outs, all_outs)
-        if end - n == lanes == 1:
-            target = y[n, group, first_out:last_out, first * width : last * width]
+        here = (last - first) * width
+        if end - n == lanes == 1 and len(sums) > 0:
+            target = sums[n, group, first_out:last_out, first * width : last * width]
         else:
-            target = result[: last_out - first_out, : _padded_images(end - n, lanes) * count]
+            target = result[: last_out - first_out, : _padded_images(end - n, lanes) * here]
         for o in range(len(target)):
             target[o] = b[group, first_out + o]
         for step in range(steps):
@@ -381,11 +390,13 @@ def forward(x, w, b, window, tile, y, start, stop):
             product(w[group, step, first_out:last_out], columns[:, at : at + target.shape[1]], target, True)
         if lanes > 1:
             _scatter_lanes(target, y, group, (n, end), first_out)
-        elif end - n > 1:
+        elif end - n > 1 or len(sums) == 0:
             for m in range(n, end):
                 for o in range(len(target)):
-                    source, line = target[o, (m - n) * count : (m - n + 1) * count], y[m, group, first_out + o]
-                    _copy(line, 0, source, 0, count)
+                    source, line = target[o, (m - n) * here : (m - n + 1) * here], y[m, group, first_out + o]
+                    line = line[first * width : last * width]
+                    for j in range(len(line)):
+                        line[j] = like(source[j], line)
 
 
 @_loop
@@ -397,8 +408,8 @@ def transposed(y, w, window, tile, x, start, stop):
     size = w.shape[3] // all_channels
     blocks = -(-all_channels // channels)
     lanes = LANES if images >= LANES >= 2 * width else 1
-    image = _image(channels, window, lines, lanes, y)
-    buffer = np.empty((channels * size, _room(_padded_images(images, lanes) * lines * width)), y.dtype)
+    image = _image(channels, window, lines, lanes, x)
+    buffer = np.empty((channels * size, _room(_padded_images(images, lanes) * lines * width)), x.dtype)
     gathered = np.empty((w.shape[2], buffer.shape[1] if images > 1 else 0), y.dtype)
     for item in range(start, stop):
         block, rest = item % blocks, item // blocks
@@ -461,7 +472,10 @@ def weight(x, y, window, tile, totals, start, stop):
             end, last = min(n + images, len(x)), min(first + lines, all_lines)
             columns = _columns_of(x, group, some, window, 1, (n, end), (first, last), lanes, image, buffer)
             g = _side_by_side(y, group, (n, end), (first * width, last * width), lanes, gathered)
-            loop_blas.product(columns, g.T, total, 1)
+            if columns.itemsize == 2:
+                add_halves(columns, g, total)
+            else:
+                loop_blas.product(columns, g.T, total, 1)
 
 
 # One channel per group, without columns: sums of multiples of the whole padded image, each with an offset.

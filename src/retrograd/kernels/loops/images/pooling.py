@@ -22,10 +22,13 @@ TABLED = 1 << 12  # elements read by windows up to which tables of positions are
 
 
 def takes(x: Array, window: Any, least: int = SEVERAL) -> bool:
-    """Return whether to use the loops along rows of windows, which must read at least ``least`` elements."""
+    """Return whether to use the loops along rows of windows, which must read at least ``least`` elements.
+
+    Maxima of bfloat16 are computed for adjacent windows of 2 x 2 elements.
+    """
     return (
         type(x) is np.ndarray
-        and x.dtype.char in "fd"
+        and x.dtype.char in ("fdE" if window.kernel == window.stride == (2, 2) and window.is_partition else "fd")
         and len(x) * x.shape[1] * window.reads >= least
         and compiled() is not None
     )
@@ -82,14 +85,15 @@ def _run(name: str, layout: _Layout, *args: object) -> None:
 
 
 def _laid_out(x: Array, shape: tuple[int, ...]) -> Array:
-    return (x if x.flags.c_contiguous else np.ascontiguousarray(x)).reshape(shape)
+    x = (x if x.flags.c_contiguous else np.ascontiguousarray(x)).reshape(shape)
+    return x.view(np.uint16) if x.dtype.char == "E" else x
 
 
 def max_pool(x: Array, window: object) -> tuple[Array, Array]:
     """Return the maximum of each window, and its index in the kernel, which has at most 256 elements."""
     layout = _layout(len(x), x.shape[1], window)
     out, winners = empty(layout.outer, x.dtype), empty(layout.outer, np.uint8)
-    planes = _laid_out(x, layout.places), out.reshape(layout.windows), winners.reshape(layout.windows)
+    planes = _laid_out(x, layout.places), _laid_out(out, layout.windows), winners.reshape(layout.windows)
     _run("max_pool", layout, *planes, layout.axes)
     return out, winners
 
@@ -98,7 +102,7 @@ def max_pool_backward(g: Array, winners: Array, window: object) -> Array:
     """Add each window's element of g at the position of its winner."""
     layout = _layout(len(g), g.shape[1], window)
     dx = empty(layout.inner, g.dtype)
-    planes = _laid_out(g, layout.windows), _laid_out(winners, layout.windows), dx.reshape(layout.places)
+    planes = _laid_out(g, layout.windows), _laid_out(winners, layout.windows), _laid_out(dx, layout.places)
     _run("max_pool_backward", layout, *planes, layout.axes)
     return dx
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...runtime.numba_functions import njit
 from ...runtime.thread_protocol import apart, shared
+from ..elements.basic_loops import like, wide
 
 Spatial = tuple[int, int, int]
 Window = tuple[Spatial, Spatial, Spatial, Spatial, Spatial]
@@ -79,9 +80,10 @@ def _max_pool_in_pairs(x: np.ndarray, out: np.ndarray, winners: np.ndarray) -> N
     for row in range(len(out)):
         top, bottom, best, won = x[2 * row], x[2 * row + 1], out[row], winners[row]
         for j in range(len(best)):
-            one, first = _larger(top[2 * j + 1], np.int32(1), top[2 * j], np.int32(0))
-            two, second = _larger(bottom[2 * j + 1], np.int32(3), bottom[2 * j], np.int32(2))
-            best[j], won[j] = _larger(two, second, one, first)
+            one, first = _larger(wide(top[2 * j + 1]), np.int32(1), wide(top[2 * j]), np.int32(0))
+            two, second = _larger(wide(bottom[2 * j + 1]), np.int32(3), wide(bottom[2 * j]), np.int32(2))
+            most, won[j] = _larger(two, second, one, first)
+            best[j] = like(most, best)
 
 
 @_part

@@ -23,11 +23,11 @@ SHARED = 1 << 15  # pairs that a thread writes at least
 _MODULE = "loops.matrices.product_loops"
 
 
-def dot(x: Array, y: Array, bias: Array | None = None) -> Array:
-    """Return ``x @ y + bias`` for two matrices of bfloat16, with sums in float32."""
+def dot(x: Array, y: Array, bias: Array | None = None, rounds: bool = True) -> Array:
+    """Return ``x @ y + bias`` for two matrices of bfloat16, with sums in float32, which ``rounds`` to bfloat16."""
     large = type(x) is type(y) is np.ndarray and x.size * y.shape[1] >= products.USEFUL
     if large and multiplies_bfloat16() and compiled() is not None:
-        out = _product(x, y, bias)
+        out = _product(x, y, bias, rounds)
         if out is not None:
             return out
     if large and len(x) <= compact.FEW and y.flags.f_contiguous:
@@ -36,10 +36,10 @@ def dot(x: Array, y: Array, bias: Array | None = None) -> Array:
         sums = products.dot(cast(x, float32), cast(y, float32))
     if bias is not None:
         sums += bias.astype(float32)
-    return cast(sums, x.dtype)
+    return cast(sums, x.dtype) if rounds else sums
 
 
-def _product(x: Array, y: Array, bias: Array | None) -> Array | None:
+def _product(x: Array, y: Array, bias: Array | None = None, rounds: bool = True) -> Array | None:
     """Return the product by tiles of pairs; None if other methods are faster or the loop is missing."""
     (m, k), n = x.shape, y.shape[1]
     if k != len(y):
@@ -54,14 +54,27 @@ def _product(x: Array, y: Array, bias: Array | None) -> Array | None:
         left, right = _pairs(x.T) if x_turned else _pairs(x, True), _pairs(y.T, True) if y_turned else _pairs(y)
         if left is None or right is None:
             return None
-        sums, out = empty((m, n), np.uint32), empty((m, n), x.dtype)
+        sums = empty((m, n), np.uint32)
         if bias is not None:
             sums.view(np.float32)[...] = bias
         taken = np.zeros(max(ranges, 1), np.int64)
-        given = left, x_turned, right, y_turned, sums, block, how, taken, cuts, out.view(np.uint16), bias is not None
-        launch(loop(_MODULE, "pair_product"), blocks, least, *given)
+        given = left, x_turned, right, y_turned, sums, block, how, taken, cuts
+        if not rounds and bias is None:
+            launch(loop(_MODULE, "product"), blocks, least, *given)
+            return sums.view(np.float32)
+        out: Array = empty((m, n), x.dtype)
+        launch(loop(_MODULE, "pair_product"), blocks, least, *given, out.view(np.uint16), bias is not None)
     except LoopMissing:
         return None
+    return out if rounds else sums.view(np.float32)
+
+
+def paired(x: Array) -> Array:
+    """Return the pairs of adjacent rows of each matrix of a dense stack; the last of an odd number is paired with 0."""
+    count, rows, columns = x.shape
+    out: Array = empty((count, (rows + 1) // 2, columns), np.uint32)
+    least = max(1, SHARED // max(columns, 1))
+    launch(loop(_MODULE, "pair_rows"), count * out.shape[1], least, x.view(np.uint16), out)
     return out
 
 
@@ -70,11 +83,9 @@ def _pairs(x: Array, along: bool = False) -> Array | None:
     if not (x.flags.c_contiguous and x.flags.aligned):
         return None
     rows, columns = x.shape
-    halves = x.view(np.uint16)
     if not along:
-        out: Array = empty(((rows + 1) // 2, columns), np.uint32)
-        launch(loop(_MODULE, "pair_rows"), len(out), max(1, SHARED // max(columns, 1)), halves, out)
-        return out
+        return paired(x.reshape(1, rows, columns))[0]
+    halves = x.view(np.uint16)
     if columns % 2 or x.ctypes.data % 4:
         even = np.zeros((rows, columns + columns % 2), np.uint16)
         even[:, :columns] = halves

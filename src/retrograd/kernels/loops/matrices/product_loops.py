@@ -17,6 +17,7 @@ from ...runtime.numba_functions import njit
 from ...runtime.thread_protocol import add, shared
 from ...tiles.packed_products import multiply_large, packed_product_at, panels_of
 from ...tiles.tiles import product_at
+from ..elements.basic_loops import wide
 from ..layout.copy_loops import to_bfloat16
 from .products import PACKED, SINGLY, STRAIGHT, TILES, WIDE, by_rows
 
@@ -118,14 +119,19 @@ def stack(m, n, k, x, x_apart, x_turned, x_width, y, y_apart, y_turned, y_width,
 
 @shared(noalias=True)
 def pair_rows(x, out, start, stop):
-    """Write rows 2 i and 2 i + 1 of a matrix of bfloat16 to row i of ``out``; a row after the last one is zero."""
-    for i in range(start, stop):
-        first, pairs = x[2 * i], out[i]
-        if 2 * i + 1 == len(x):
+    """Write rows 2 i and 2 i + 1 of each matrix of bfloat16 to row i of its result; a row after the last one is zero.
+
+    The rows of all results are numbered from ``start`` to ``stop``.
+    """
+    count = out.shape[1]
+    for number in range(start, stop):
+        m, i = divmod(number, count)
+        first, pairs = x[m, 2 * i], out[m, i]
+        if 2 * i + 1 == x.shape[1]:
             for j in range(pairs.size):
                 pairs[j] = first[j]
-            return
-        second = x[2 * i + 1]
+            continue
+        second = x[m, 2 * i + 1]
         for j in range(pairs.size):
             pairs[j] = np.uint32(np.uint32(first[j]) | np.uint32(np.uint32(second[j]) << np.uint32(16)))
 
@@ -241,3 +247,17 @@ def expand_blocks(w, scales, out, start, stop):
             numbers = w[j, BLOCK * b : BLOCK * (b + 1)]
             for k in range(block.size):
                 block[k] = numbers[k] * scale
+
+
+@njit(error_model="numpy")
+def add_halves(x, y, out):
+    """``out += x @ y.T`` for rows of bfloat16: by pairs, and separately by the last column of an odd number."""
+    pairs, odd = divmod(x.shape[1], 2)
+    x_at, y_at, out_at = np.int64(x.ctypes.data), np.int64(y.ctypes.data), np.int64(out.ctypes.data)
+    steps = x.strides[0], y.strides[0], out.strides[0]
+    packed_product_at(len(x), pairs, len(y), x_at, steps[0], 0, y_at, steps[1], 1, out_at, steps[2], np.uint32(1))
+    if odd:
+        for i in range(len(x)):
+            factor, line = wide(x[i, 2 * pairs]), out[i]
+            for j in range(len(line)):
+                line[j] += factor * wide(y[j, 2 * pairs])

@@ -13,10 +13,12 @@ import numpy as np
 
 from ....core.arrays import Array
 from ... import USEFUL, loop, multiplies
+from ...runtime.levels import multiplies_bfloat16
 from ...runtime.threads import launch_products
 
 NO_MASK, CHOOSING, ADDED = 0, 1, 2  # kinds of masks: none, bool, added to the scores
 
+PAIRED = 1 << 10  # scores from which pairs gain more time than their packing costs
 MANY = 1 << 5  # scores from which the loops gain more time than their call costs
 
 
@@ -27,6 +29,20 @@ def takes(q: Array, k: Array, v: Array, mask: Array | None) -> bool:
         and (mask is None or type(mask) is np.ndarray)
         and q.dtype.char in "fd"
         and q.size * k.shape[-2] >= MANY * q.shape[-1] > 0
+        and multiplies()
+    )
+
+
+def takes_pairs(q: Array, k: Array, v: Array, mask: Array | None) -> bool:
+    """Return whether to use the loops that multiply pairs on these arrays of bfloat16, with equal leading axes."""
+    return (
+        type(q) is type(k) is type(v) is np.ndarray
+        and (mask is None or type(mask) is np.ndarray)
+        and q.dtype.char == k.dtype.char == v.dtype.char == "E"
+        and q.shape[:-2] == k.shape[:-2] == v.shape[:-2]
+        and q.shape[-1] % 2 == v.shape[-1] % 2 == 0
+        and q.size * k.shape[-2] >= PAIRED * q.shape[-1] > 0
+        and multiplies_bfloat16()
         and multiplies()
     )
 
@@ -105,7 +121,7 @@ def _by_rows(x: Array) -> Array:
     """Return the array if BLAS can read its matrices, otherwise a copy."""
     step, along = x.strides[-2:]
     size = x.itemsize
-    fits = along == size and step >= size * x.shape[-1] and not step % size and x.flags.aligned
+    fits = along == size and step >= size * x.shape[-1] and not step % max(size, 4) and x.flags.aligned
     return x if fits else np.ascontiguousarray(x)
 
 
@@ -132,8 +148,8 @@ def _run(
     offsets, form = _layout(lead, axes, kind, q.itemsize)
     addresses = tuple([id(q if x is None else x) for x in arrays])
     least = max(1, USEFUL // (form[0] * form[1]))
-    number = q.dtype.type
-    work = loop("loops.sequences.attention_loops", name)
+    number, module = (np.float32, "attention_pairs_loops") if q.itemsize == 2 else (q.dtype.type, "attention_loops")
+    work = loop(f"loops.sequences.{module}", name)
     launch_products(work, len(offsets), least, addresses, offsets, form, causal, number(scale), number(1 - dropout_p))
 
 

@@ -7,7 +7,7 @@ from numba import carray, types
 from numba.extending import intrinsic
 
 from ...runtime.numba_functions import njit
-from ..elements.basic_loops import _loop
+from ..elements.basic_loops import _loop, like
 
 
 @intrinsic
@@ -28,6 +28,6 @@ def matrix_at(address, rows, columns, number):
 
 @_loop
 def copy(row, out):
-    """Fill ``out`` from a vector that may be longer."""
+    """Fill ``out`` from a vector that may be longer; an ``out`` of uint16 is of bfloat16."""
     for j in range(out.size):
-        out[j] = row[j]
+        out[j] = like(row[j], out)

@@ -12,10 +12,12 @@ import numpy as np
 from ....core.arrays import Array
 from ... import SEVERAL, USEFUL, WORTH_SHARING, loop, multiplies
 from ...runtime.cores import count
+from ...runtime.levels import multiplies_bfloat16
 from ...runtime.result_arrays import empty
 from ...runtime.threads import launch, launch_products
 from ...tiles.vector_width import width
 from ..layout.copies import LARGE, copied
+from ..matrices.pairs import paired
 
 BLOCK = 8  # minimum number of rows of the batch that are processed together
 
@@ -25,14 +27,29 @@ def takes(gates: Array) -> bool:
     return type(gates) is np.ndarray and gates.dtype.char in "fd" and gates.size >= SEVERAL and multiplies()
 
 
+def takes_pairs(x: Array, *others: Array) -> bool:
+    """Return whether to use the loops on the inputs and weights of a layer of bfloat16 with states of even length."""
+    same = all(type(y) is np.ndarray and y.dtype == x.dtype for y in others)
+    useful = same and len(x) * others[-1].size >= SEVERAL and others[-1].shape[1] % 2 == 0
+    return useful and multiplies_bfloat16() and multiplies()
+
+
 def lstm(gates: Array, h: Array, w_hh: Array, bias: Array | None, cells: Array, out: Array) -> None:
-    """Run the forward of ``ops.nn.recurrent.lstm`` in place."""
-    _run("lstm", gates, _dense(h), _packed(w_hh, True), _vector(bias, gates), cells, out)
+    """Run the forward of ``ops.nn.recurrent.lstm`` in place; with h, w_hh and out of bfloat16 by pairs."""
+    h, w_hh, states = _dense(h), _dense(w_hh), out
+    if out.itemsize == 2:
+        out = out.view(np.uint16)
+        h, w_hh, states = h.view(np.uint32), w_hh.view(np.uint32), out.view(np.uint32)
+    _run("lstm", gates, h, _packed(w_hh, True), _vector(bias, gates), cells, out, states)
 
 
 def lstm_backward(dout: Array, dh: Array, dc: Array, gates: Array, cells: Array, w_hh: Array, da: Array) -> None:
-    """Run the backward of ``ops.nn.recurrent.lstm`` in place."""
-    _run("lstm_backward", _dense(dout), dh, dc, gates, cells, _packed(w_hh, False), da)
+    """Run the backward of ``ops.nn.recurrent.lstm`` in place; with dout, w_hh and da of bfloat16 by pairs."""
+    dout, w_hh, slopes = _dense(dout), _dense(w_hh), da
+    if da.itemsize == 2:
+        dout, w_hh, da = dout.view(np.uint16), paired(w_hh[None])[0], da.view(np.uint16)
+        slopes = da.view(np.uint32)
+    _run("lstm_backward", dout, dh, dc, gates, cells, _packed(w_hh, False), da, slopes)
 
 
 def gru(

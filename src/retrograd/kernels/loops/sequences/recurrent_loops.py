@@ -9,7 +9,7 @@ import numpy as np
 
 from ...runtime.thread_protocol import shared
 from ...tiles.packed_products import multiply
-from ..elements.basic_loops import _compiled, _loop
+from ..elements.basic_loops import _compiled, _loop, like, wide
 from ..elements.scalar_functions import sigmoid, tanh
 from .common import copy
 from .recurrent import BLOCK
@@ -19,9 +19,9 @@ _MOST = 2 * BLOCK  # rows processed together, so that weights, which fill the ca
 
 
 @_compiled()
-def _block(panels: np.ndarray, depth: int) -> np.ndarray:
+def _block(panels: np.ndarray, depth: int, like: np.ndarray) -> np.ndarray:
     """Allocate the result of a product of some rows and a packed matrix of this depth."""
-    return np.empty((_MOST, panels.size // depth + _APART), panels.dtype)
+    return np.empty((_MOST, panels.size // depth + _APART), like.dtype)
 
 
 @_compiled()
@@ -59,15 +59,17 @@ def lstm(
     bias: np.ndarray,
     cells: np.ndarray,
     out: np.ndarray,
+    states: np.ndarray,
     start: int,
     stop: int,
 ) -> None:
+    """``states`` is ``out``; for an ``out`` of bfloat16, ``states``, ``h`` and ``across`` are pairs (``pairs.py``)."""
     steps, batch, size = out.shape
-    rows = _block(across, size)
+    rows = _block(across, h.shape[1], gates)
     for low in range(start * BLOCK, min(stop * BLOCK, batch), _MOST):
         high = min(low + _MOST, stop * BLOCK, batch)
         for t in range(steps):
-            before = h[low:high] if t == 0 else out[t - 1, low:high]
+            before = h[low:high] if t == 0 else states[t - 1, low:high]
             _multiply(before, across, rows)
             for r in range(low, high):
                 a, more, c = gates[t, r], rows[r - low], cells[t + 1, r]
@@ -79,7 +81,7 @@ def lstm(
                 for j in range(size):
                     c[j] = f[j] * old[j] + i[j] * g[j]
                 for j in range(size):
-                    new[j] = o[j] * tanh(c[j])
+                    new[j] = like(o[j] * tanh(c[j]), new)
 
 
 @shared("contract")
@@ -91,12 +93,14 @@ def lstm_backward(
     cells: np.ndarray,
     w_hh: np.ndarray,
     da: np.ndarray,
+    slopes: np.ndarray,
     start: int,
     stop: int,
 ) -> None:
+    """``slopes`` is ``da``; for ``da`` and ``dout`` of bfloat16, ``slopes`` and ``w_hh`` are pairs."""
     steps, batch, size = dout.shape
-    one = dout.dtype.type(1)
-    rows, back = np.empty((_MOST, 4 * size + _APART), dout.dtype), _block(w_hh, 4 * size)
+    one = gates.dtype.type(1)
+    rows, back = np.empty((_MOST, 4 * size + _APART), gates.dtype), _block(w_hh, slopes.shape[2], gates)
     for low in range(start * BLOCK, min(stop * BLOCK, batch), _MOST):
         high = min(low + _MOST, stop * BLOCK, batch)
         for t in range(steps - 1, -1, -1):
@@ -107,7 +111,7 @@ def lstm_backward(
                 old, c, along, hidden, cell = cells[t, r], cells[t + 1, r], dout[t, r], dh[r], dc[r]
                 for j in range(size):
                     level = tanh(c[j])
-                    d = (along[j] + hidden[j]) * o[j]
+                    d = (wide(along[j]) + hidden[j]) * o[j]
                     do[j] = d * level * (one - o[j])
                     cell[j] += d * (one - level * level)
                 for j in range(size):
@@ -117,7 +121,10 @@ def lstm_backward(
                     df[j] = cell[j] * old[j] * f[j] * (one - f[j])
                     cell[j] *= f[j]
                 copy(rows[r - low], da[t, r])
-            _multiply(rows[: high - low, : 4 * size], w_hh, back)
+            if da.itemsize == 2:
+                _multiply(slopes[t, low:high], w_hh, back)
+            else:
+                _multiply(rows[: high - low, : 4 * size], w_hh, back)
             for r in range(low, high):
                 copy(back[r - low], dh[r])
 
@@ -136,7 +143,7 @@ def gru(
 ) -> None:
     steps, batch, size = out.shape
     one = out.dtype.type(1)
-    rows = _block(across, size)
+    rows = _block(across, size, out)
     bias = b_ih[: 2 * size] + b_hh[: 2 * size]
     b_in, b_hn = b_ih[2 * size :], b_hh[2 * size :]
     for low in range(start * BLOCK, min(stop * BLOCK, batch), _MOST):
@@ -173,7 +180,7 @@ def gru_backward(
 ) -> None:
     steps, batch, size = out.shape
     one = out.dtype.type(1)
-    rows, back = np.empty((_MOST, 3 * size + _APART), out.dtype), _block(w_hh, 3 * size)
+    rows, back = np.empty((_MOST, 3 * size + _APART), out.dtype), _block(w_hh, 3 * size, out)
     for low in range(start * BLOCK, min(stop * BLOCK, batch), _MOST):
         high = min(low + _MOST, stop * BLOCK, batch)
         for t in range(steps - 1, -1, -1):
@@ -206,7 +213,7 @@ def rnn(
 ) -> None:
     steps, batch, size = out.shape
     zero = out.dtype.type(0)
-    rows = _block(across, size)
+    rows = _block(across, size, out)
     for low in range(start * BLOCK, min(stop * BLOCK, batch), _MOST):
         high = min(low + _MOST, stop * BLOCK, batch)
         for t in range(steps):
@@ -235,7 +242,7 @@ def rnn_backward(
 ) -> None:
     steps, batch, size = out.shape
     one, zero = out.dtype.type(1), out.dtype.type(0)
-    rows, back = np.empty((_MOST, size + _APART), out.dtype), _block(w_hh, size)
+    rows, back = np.empty((_MOST, size + _APART), out.dtype), _block(w_hh, size, out)
     for low in range(start * BLOCK, min(stop * BLOCK, batch), _MOST):
         high = min(low + _MOST, stop * BLOCK, batch)
         for t in range(steps - 1, -1, -1):

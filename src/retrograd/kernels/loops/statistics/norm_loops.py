@@ -9,7 +9,7 @@ import numpy as np
 
 from ...runtime.numba_functions import njit
 from ...runtime.thread_protocol import shared
-from ..elements.basic_loops import _dot, _dot_centred, _sum, _sum_of_squares
+from ..elements.basic_loops import _dot, _dot_centred, _sum, _sum_of_squares, like, wide
 from .norms import BLOCK
 
 f = np.float32
@@ -198,7 +198,7 @@ def group_norm_backward(
                 d[j] = r * (g[j] * factor - level32 - h[j] * along32)
 
 
-# Channels (N, C, M)
+# Channels (N, C, M), also of bfloat16, which is given as uint16
 
 
 @shared("contract")
@@ -265,10 +265,10 @@ def channel_norm(
             y, z = out[n, c], x[n, c]
             if abs(scale) > _SMALL:
                 for j in range(len(y)):
-                    y[j] = (z[j] - m) * s + shift
+                    y[j] = like((wide(z[j]) - m) * s + shift, y)
             else:
                 for j in range(len(y)):
-                    y[j] = (z[j] - moments[c]) * scale + shift
+                    y[j] = like(f((wide(z[j]) - moments[c]) * scale + shift), y)
 
 
 @shared("contract")
@@ -301,7 +301,7 @@ def channel_norm_backward(
             d, g, z = dx[n, c], dy[n, c], x[n, c]
             if r > _SMALL:
                 for j in range(len(d)):
-                    d[j] = factor * (g[j] - level - (z[j] - m) * along)
+                    d[j] = like(factor * (wide(g[j]) - level - (wide(z[j]) - m) * along), d)
             else:
                 for j in range(len(d)):
-                    d[j] = factor * (g[j] - level - (np.float64(z[j]) - m) * slope)
+                    d[j] = like(f(factor * (wide(g[j]) - level - (np.float64(wide(z[j])) - m) * slope)), d)

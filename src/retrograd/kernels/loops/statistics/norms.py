@@ -126,7 +126,7 @@ class Groups:
 
 
 class Channels:
-    """Normalization over the batch and all elements of each channel, with a weight per channel."""
+    """Normalization over the batch and all elements of each channel, with a weight per channel; also of bfloat16."""
 
     def normalize(self, x: Array, w: Array, b: Array, eps: float, moments: Any = None) -> tuple[Array, Array, Array]:
         channels, out = x.shape[1], empty(x.shape, x.dtype)
@@ -168,14 +168,15 @@ def channel_moments(x: Array, running: tuple[Array, Array] | None = None, moment
 
 def channel_sums(x: Array) -> Any:
     """Return the sum over all axes but the channels."""
-    out = np.empty(x.shape[1], x.dtype)
+    out = np.empty(x.shape[1], np.float32)
     _over_channels("channel_sums", x, out)
     return out
 
 
 def _planes(x: Array) -> Any:
     shape = x.shape
-    return x if len(shape) == 3 else x.reshape(*shape[:2], prod(shape[2:]))
+    planes = x if len(shape) == 3 else x.reshape(*shape[:2], prod(shape[2:]))
+    return planes.view(np.uint16) if x.itemsize == 2 else planes
 
 
 def _over_channels(name: str, x: Array, *args: Any) -> None:

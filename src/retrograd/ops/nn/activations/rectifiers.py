@@ -21,7 +21,7 @@ from ...table.registry import operator
 from .application import FUNCTIONS, RULES, activate
 
 
-@mapped("relu", SLOW)
+@mapped("relu", SLOW, halves=True)
 def _relu_forward(x: Array) -> Array:
     if x.dtype.kind in "bc":
         raise NotImplementedError(f"is not defined for {x.dtype}")
@@ -34,7 +34,8 @@ RELU = unary(
     lambda g, ans: KEEP_WHERE_NOT_ZERO(g, ans),
     promote="same",
     piecewise_linear=True,
-    compiled="f",
+    compiled="fE",
+    halves=_relu_forward,
 )
 
 

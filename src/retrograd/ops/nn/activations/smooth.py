@@ -33,11 +33,11 @@ Loop: TypeAlias = Callable[[Callable[..., Array]], Callable[..., Array]]
 def _smooth(name: str, of: str, loop: Loop, backward_loop: Loop) -> Primitive:
     """Return the primitive of the function ``of`` of ``elements/activations.py``, with its compiled loops."""
     slope = in_blocks(widened(RULES[f"{of}_slope"]))
-    backward = backward_loop(lambda g, x: g * slope(x))
-    return unary(name, in_single(loop(in_blocks(FUNCTIONS[of]))), backward, signals=True, compiled="f")
+    backward, forward = backward_loop(lambda g, x: g * slope(x)), loop(in_blocks(FUNCTIONS[of]))
+    return unary(name, in_single(forward), backward, signals=True, compiled="fE", halves=forward)
 
 
-SILU = _smooth("silu", "silu", mapped("silu", SEVERAL), mapped("silu_backward", SEVERAL))
+SILU = _smooth("silu", "silu", mapped("silu", SEVERAL, True), mapped("silu_backward", SEVERAL, True))
 
 
 @operator(namespace="nn.functional", method=False, dtype="kept")
@@ -152,8 +152,10 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
     return activate(MISH, input, inplace)
 
 
-GELU = _smooth("gelu", "gelu", mapped("gelu", SEVERAL), mapped("gelu_backward", SEVERAL))
-GELU_TANH = _smooth("gelu", "gelu_tanh", mapped("gelu_tanh", SEVERAL), mapped("gelu_tanh_backward", SEVERAL))
+GELU = _smooth("gelu", "gelu", mapped("gelu", SEVERAL, True), mapped("gelu_backward", SEVERAL, True))
+GELU_TANH = _smooth(
+    "gelu", "gelu_tanh", mapped("gelu_tanh", SEVERAL, True), mapped("gelu_tanh_backward", SEVERAL, True)
+)
 
 
 @operator(namespace="nn.functional", method=False, dtype="real")

@@ -22,9 +22,10 @@ from numpy import ndarray
 
 from ....core.arrays import Array
 from ....core.arrays.adjacent import like_slices
+from ....core.arrays.bfloat16 import wide
 from ....core.arrays.devices import array_module
-from ....core.arrays.dtypes import FLOATING, bool_, conversion_advice
-from ....core.arrays.layout import broadcast_shapes
+from ....core.arrays.dtypes import FLOATING, bool_, conversion_advice, float32
+from ....core.arrays.layout import broadcast_shapes, cast
 from ....core.errors import describe
 from ....core.graph.fitting import unbroadcast
 from ....core.graph.primitive import Primitive, apply, operand
@@ -192,10 +193,30 @@ def _attention(
 ) -> tuple[Array, ...]:
     lead = _leading(q, k, v)
     out = _like(q, (*lead, q.shape[-2], v.shape[-1]))
-    top, total = [empty((*lead, q.shape[-2], 1), q.dtype, q) for _ in range(2)]
-    fill = loops.forward if loops.takes(q, k, v, mask) else _forward
+    kind = float32 if q.dtype.char == "E" else q.dtype
+    top, total = [empty((*lead, q.shape[-2], 1), kind, q) for _ in range(2)]
+    fill = loops.forward if kind is not q.dtype or loops.takes(q, k, v, mask) else _forward
     fill(q, k, v, mask, keep, out, top, total, scale, causal, dropout_p)
     return out, top, total
+
+
+@or_reference
+def _attention_of_halves(q: Array, k: Array, v: Array, mask: Array | None, **params: Any) -> tuple[Array, ...]:
+    """Multiply bfloat16; scores and weights are float32."""
+    if loops.takes_pairs(q, k, v, mask):
+        return _attention(q, k, v, wide(mask), **params)
+    out, *residuals = _attention(*wide((q, k, v, mask)), **params)
+    return cast(out, q.dtype), *residuals
+
+
+@or_reference
+def _backward_of_halves(
+    dout: Array, q: Array, k: Array, v: Array, mask: Array | None, out: Array, **params: Any
+) -> tuple[Array, ...]:
+    if loops.takes_pairs(q, k, v, mask) and dout.dtype == out.dtype == q.dtype and not params["wanted"][3]:
+        return _attention_backward(dout, q, k, v, wide(mask), out=out, **params)
+    dout, q, k, v, mask, out = wide((dout, q, k, v, mask, out))
+    return _attention_backward(dout, q, k, v, mask, out=out, **params)
 
 
 @or_reference
@@ -208,7 +229,8 @@ def _attention_backward(
         lead = broadcast_shapes(dout.shape[:-2], lead)
     found = like_slices((q, k, v), empty) if q.shape[:-2] == lead else None
     found = found or [_like(x, lead + x.shape[-2:]) for x in (q, k, v)]
-    fill: Callable[..., None] = loops.backward if loops.takes(q, k, v, mask) else _backward
+    by_loops = q.dtype.char == "E" or loops.takes(q, k, v, mask)
+    fill: Callable[..., None] = loops.backward if by_loops else _backward
     if wanted[3]:
         found.append(array_module(q).zeros(lead + (q.shape[-2], k.shape[-2]), q.dtype))
         fill = partial(_backward, dmask=found[3])
@@ -352,6 +374,7 @@ ATTENTION_BACKWARD = Primitive(
     outputs=-1,
     signals=True,
     batch=_attention_backward_examples,
+    halves=_backward_of_halves,
 )
 
 
@@ -381,6 +404,7 @@ ATTENTION = Primitive(
     signals=True,
     batch=_attention_examples,
     shaped=_attention_shape,
+    halves=_attention_of_halves,
 )
 
 

@@ -20,8 +20,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy import ndarray
 
+from ....core.arrays import Array
+from ....core.arrays.bfloat16 import wide as widened
 from ....core.arrays.devices import all_examples, array_module
-from ....core.arrays.layout import row_major
+from ....core.arrays.layout import cast, row_major
 from ....core.arrays.summation import accurate_sum
 from ....core.graph.fitting import unbroadcast
 from ....core.graph.modes import modes
@@ -29,7 +31,7 @@ from ....core.graph.primitive import Primitive
 from ....core.named_tuples import NamedTuple
 from ....core.opaque_calls import LoopMissing
 from ....core.tensor.tensor import Tensor, new_tensor
-from ....kernels import SEVERAL, or_reference, takes
+from ....kernels import SEVERAL, or_reference, takes, takes_halves
 from ....kernels.loops.statistics import norms
 from ...reduce.common import count
 from ...table.batching import composed
@@ -55,9 +57,13 @@ class Layout(NamedTuple):
 
 def _loops(layout: Layout, x: Any, *others: Any) -> Any:
     """Return the compiled loops for this layout, or None if they cannot be used on the arrays."""
+    view, axes = layout.view, layout.axes
+    if type(x) is ndarray and x.dtype.char == "E":
+        dense = takes_halves(x, *[z for z in others if z is not None and z.shape == x.shape])
+        channels = view is None and axes == (0, *range(2, x.ndim)) and norms.along_channels(x)
+        return norms.CHANNELS if dense and channels else None
     if not takes(x, *others, least=SEVERAL):
         return None
-    view, axes = layout.view, layout.axes
     if view is None and axes[0] < 0:
         return norms.rows_of(len(axes), layout.centred)
     if view is None and axes == (0, *range(2, x.ndim)):
@@ -132,6 +138,27 @@ def _forward(x: Any, w: Any, b: Any, layout: Layout, eps: float, moments: Any = 
     if b is not None:
         y += _broadcastable(b, layout)
     return row_major(y.reshape(x.shape).astype(x.dtype, copy=False)), mean, rstd
+
+
+@or_reference
+def _forward_of_halves(
+    x: Array, w: Array | None, b: Array | None, layout: Layout, eps: float, **known: object
+) -> tuple[Array, Array, Array]:
+    """Compute the result in the dtype of x, bfloat16; mean and deviation are float32."""
+    w, b = widened(w), widened(b)
+    if _loops(layout, x):
+        return _forward(x, w, b, layout, eps, **known)
+    y, mean, rstd = _forward(widened(x), w, b, layout, eps, **known)
+    return cast(y, x.dtype), mean, rstd
+
+
+@or_reference
+def _backward_of_halves(dy: Array, x: Array, w: Array | None, b: Array | None, mean: Array, rstd: Array, layout: Layout,
+    eps: float, wanted: tuple[bool, ...],
+) -> tuple[Array, ...]:  # fmt: skip
+    if x.dtype != dy.dtype or not _loops(layout, x, dy):
+        dy, x = widened(dy), widened(x)
+    return _backward(dy, x, widened(w), widened(b), mean, rstd, layout, eps, wanted)
 
 
 @or_reference
@@ -309,7 +336,13 @@ def _sum_of_examples(g: Any, w: Tensor, layout: Layout) -> Tensor:
 def _fused(name: str) -> Primitive:
     """Return the fused operator under a separate name, for graphs and errors."""
     kernel = Primitive(
-        name + "_backward", _backward, "dy x w b", vjp=_backward_vjp, outputs=-1, batch=_norm_backward_examples
+        name + "_backward",
+        _backward,
+        "dy x w b",
+        vjp=_backward_vjp,
+        outputs=-1,
+        batch=_norm_backward_examples,
+        halves=_backward_of_halves,
     )
     operator = Primitive(
         name,
@@ -322,6 +355,7 @@ def _fused(name: str) -> Primitive:
         signals=True,
         piecewise_linear=True,
         batch=_norm_examples,
+        halves=_forward_of_halves,
     )
     operator.cheap = name in ("layer_norm", "rms_norm")
     return operator

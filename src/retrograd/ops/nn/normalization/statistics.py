@@ -19,7 +19,7 @@ from ....core.graph.primitive import Primitive, apply, operand
 from ....core.opaque_calls import whole
 from ....core.tensor.mutation import apply_inplace, memory_of_its_own
 from ....core.tensor.tensor import Tensor, new_tensor
-from ....kernels import SEVERAL, or_reference, takes
+from ....kernels import SEVERAL, or_reference, suits, takes, takes_halves
 from ....kernels.loops.statistics import norms
 from ...math.arithmetic import ADD, MUL
 from ...math.powers import RSQRT
@@ -221,9 +221,9 @@ def _check_running(argument: str, value: Tensor | None, channels: int) -> None:
 
 @whole
 def _moments(x: Array, axes: tuple[int, ...]) -> tuple[Array, Array]:
-    x = wide(x)
-    if axes[0] == 0 and takes(x, least=SEVERAL) and norms.along_channels(x):
+    if axes[0] == 0 and (takes(x, least=SEVERAL) or takes_halves(x)) and norms.along_channels(x):
         return norms.channel_moments(x)
+    x = wide(x)
     mean = mean_over(x, axes)
     squares = accurate_sum(np.square(x - mean), axes)
     if x.dtype == np.float32 and array_module(x) is np and not np.isfinite(squares).all():
@@ -238,7 +238,9 @@ def _moments_and_running(
     """``_moments`` by a loop that also updates running statistics on unshared memory; None if it cannot be used."""
     if watchers or running_mean is None or running_var is None or running_mean is running_var or axes[0] != 0:
         return None
-    if not takes(x.array, running_mean.array, running_var.array, least=SEVERAL) or not norms.along_channels(x.array):
+    arrays = x.array, running_mean.array, running_var.array
+    halves = takes_halves(x.array) and all(map(suits, arrays[1:]))
+    if not (halves or takes(*arrays, least=SEVERAL)) or not norms.along_channels(x.array):
         return None
     running = memory_of_its_own(running_mean), memory_of_its_own(running_var)
     return None if running[0] is None or running[1] is None else norms.channel_moments(x.array, running, momentum)

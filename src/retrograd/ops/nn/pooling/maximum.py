@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 
 from ....core.arrays import Array
+from ....core.arrays.bfloat16 import wide
 from ....core.arrays.devices import all_examples, array_module
 from ....core.arrays.dtypes import FLOATING, DType
+from ....core.arrays.layout import cast
 from ....core.errors import InvalidValue, describe
 from ....core.graph.modes import modes
 from ....core.graph.primitive import Primitive, apply, operand
@@ -115,6 +117,9 @@ def window_max(x: Any, window: Window, number: bool) -> tuple[Any, Any]:
     loops = number or window.kernel == window.stride == (2, 2)
     if loops and prod(window.kernel) <= 256 and pooling.takes(x, window):
         return pooling.max_pool(x, window)
+    if x.dtype.char == "E":
+        best, winners = window_max(wide(x), window, number)
+        return cast(best, x.dtype), winners
     places = tables.table(x, window)
     if places is not None:
         found = tables.maxima(x, places)
@@ -145,6 +150,8 @@ def _max_scatter(g: Array, winners: Array, window: Window) -> Array:
     """Write each window's element at the position of its winner; add the elements of windows with the same one."""
     if winners.dtype == np.uint8 and pooling.takes(g, window):
         return pooling.max_pool_backward(g, winners, window)
+    if g.dtype.char == "E":
+        return cast(_max_scatter(wide(g), winners, window), g.dtype)
     places = tables.table(g, window)
     if places is not None:
         return tables.place_at(g, winners, places, window)
@@ -217,6 +224,7 @@ MAX_POOL: Primitive = Primitive(
     piecewise_linear=True,
     contiguous=True,
     batch=_examples,
+    halves=window_max,
 )
 MAX_SCATTER: Primitive = Primitive(
     "max_pool_backward",
@@ -224,6 +232,7 @@ MAX_SCATTER: Primitive = Primitive(
     "g",
     [lambda g, winners, window: MAX_GATHER(g, winners=winners, window=window)],
     batch=folded("winners"),
+    halves=_max_scatter,
 )
 MAX_GATHER: Primitive = Primitive(
     "max_pool_gather",

@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 
 from ....core.arrays import Array
+from ....core.arrays.bfloat16 import wide
+from ....core.arrays.layout import cast
 from ....core.graph.primitive import Primitive, apply
 from ....core.tensor.tensor import Tensor
 from ....kernels import or_reference
@@ -80,13 +82,24 @@ def _lstm(
     x: Array, h: Array, c: Array, w_ih: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None, reverse: bool
 ) -> tuple[tuple[Any, Any, Any], Any, Any]:
     gates = projected(ordered(x, reverse), w_ih)
-    cells = empty((x.shape[0] + 1, *c.shape), x.dtype, x)
+    cells = empty((x.shape[0] + 1, *c.shape), gates.dtype, x)
     out = empty((x.shape[0], *h.shape), x.dtype, x)
     cells[0] = c
     run = loops.lstm if loops.takes(gates) else _steps
     run(gates, h, w_hh, b_ih if b_hh is None else b_ih + b_hh, cells, out)
     last = out[-1] if x.shape[0] else h
-    return (ordered(out, reverse), last.copy(), cells[-1].copy()), gates, cells
+    return (ordered(out, reverse), last.copy(), cells[-1].astype(c.dtype)), gates, cells
+
+
+@or_reference
+def _lstm_of_halves(
+    x: Array, h: Array, c: Array, w_ih: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None, reverse: bool
+) -> tuple[tuple[Array, ...], Array, Array]:
+    """Compute products of bfloat16; gates and cells are float32."""
+    if loops.takes_pairs(x, h, c, w_ih, w_hh):
+        return _lstm(x, h, c, w_ih, w_hh, wide(b_ih), wide(b_hh), reverse)
+    found, gates, cells = _lstm(*wide((x, h, c, w_ih, w_hh, b_ih, b_hh, reverse)))
+    return tuple([cast(array, x.dtype) for array in found]), gates, cells
 
 
 @or_reference
@@ -99,6 +112,19 @@ def _lstm_backward(
     run = loops.lstm_backward if loops.takes(gates) else _steps_back
     run(dout, dh, dc, gates, cells, w_hh, da)
     return weight_gradients(da, da, x, h, out, w_ih, reverse, wanted, (dh, dc))
+
+
+@or_reference
+def _lstm_backward_of_halves(
+    dout: Array, dh: Array, dc: Array, x: Array, h: Array, c: Array, w_ih: Array, w_hh: Array, b_ih: Array | None,
+    b_hh: Array | None, out: Array, **params: Any,
+) -> tuple[Array, ...]:  # fmt: skip
+    arrays: Any = x, h, c, w_ih, w_hh, b_ih, b_hh, out
+    if loops.takes_pairs(x, h, c, out, w_ih, w_hh):
+        dout = dout if dout.dtype == x.dtype else cast(dout, x.dtype)
+    else:
+        dout, arrays = wide(dout), wide(arrays)
+    return _lstm_backward(dout, wide(dh), wide(dc), *arrays, **params)
 
 
 def _lstm_composite(
@@ -126,6 +152,7 @@ LSTM_BACKWARD = Primitive(
     ),
     outputs=-1,
     batch=composed(gradients_of(_lstm_composite, 3, "out", "gates", "cells")),
+    halves=_lstm_backward_of_halves,
 )
 
 
@@ -147,6 +174,7 @@ LSTM = Primitive(
     outputs=3,
     batch=composed(_lstm_composite),
     residuals="gates cells",
+    halves=_lstm_of_halves,
 )
 
 

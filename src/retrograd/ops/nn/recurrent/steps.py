@@ -10,10 +10,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from ....core.arrays import Array
+from ....core.arrays.bfloat16 import wide
 from ....core.arrays.devices import array_module
 from ....core.arrays.summation import accurate_sum
 from ....core.tensor.tensor import Tensor
-from ....kernels.loops.matrices.products import dot
+from ....kernels.loops.matrices import pairs, products
 from ....kernels.runtime.result_arrays import empty
 from ...linear.matrices import as_rows
 from ...shape.joining import stack
@@ -29,10 +30,15 @@ def ordered(x: Array, reverse: bool) -> Array:
     return x[::-1] if reverse else x
 
 
+def dot(x: Array, y: Array, rounds: bool = True) -> Array:
+    """Return ``x @ y`` for two matrices; that of bfloat16 is added in float32, which ``rounds`` to bfloat16."""
+    return pairs.dot(x, y, rounds=rounds) if x.dtype.char == "E" else products.dot(x, y)
+
+
 def projected(x: Array, w: Array) -> Array:
-    """Return ``x @ w.T`` for all steps at once, in new memory."""
+    """Return ``x @ w.T`` for all steps at once, in new memory; of bfloat16 in float32."""
     steps, batch, _ = x.shape
-    return dot(as_rows(x), w.T).reshape(steps, batch, w.shape[0])
+    return dot(as_rows(x), w.T, False).reshape(steps, batch, w.shape[0])
 
 
 def previous(h: Array, out: Array) -> Array:
@@ -68,10 +74,10 @@ def weight_gradients(
     if want_w_hh:
         found.append(dot(flat_h.T, as_rows(previous(h, out))))
     if want_b_ih:
-        found.append(accurate_sum(flat_x, (0,)))
+        found.append(accurate_sum(wide(flat_x), (0,)))
     if want_b_hh:
         shared = want_b_ih and dh_gates is dx_gates
-        found.append(found[-1].copy() if shared else accurate_sum(flat_h, (0,)))
+        found.append(found[-1].copy() if shared else accurate_sum(wide(flat_h), (0,)))
     return tuple(found)
 
 

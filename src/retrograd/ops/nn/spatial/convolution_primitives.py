@@ -22,10 +22,13 @@ from numpy import ndarray
 
 from ....core.arrays import Array
 from ....core.arrays.devices import array_module
+from ....core.arrays.dtypes import float32
+from ....core.arrays.layout import cast
 from ....core.graph.primitive import Primitive
 from ....core.opaque_calls import LoopMissing
-from ....kernels import or_reference, takes
+from ....kernels import or_reference, takes, takes_halves
 from ....kernels.loops.images import convolution
+from ....kernels.loops.matrices import pairs
 from ....kernels.loops.matrices.products import dot
 from ....kernels.loops.statistics import norms
 from ...table.batching import fold, unfold
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 
 FEW = 1 << 14  # elements of all columns up to which gathering by a table of positions is fastest
 NARROW, WEIGHTY = 256, 512  # most windows of all images, and fewest weights per window, for one product of all images
+Forward = Callable[..., Array]
 CACHED = 1 << 20  # bytes of columns per block on a CPU, which fit in the cache
 UNROLLED = 1 << 30  # bytes of columns per block on a GPU, where one large product is fastest
 
@@ -158,23 +162,43 @@ def _matrices(w: Array, layout: Layout, groups: int) -> Array:
     return array_module(w).ascontiguousarray(matrices).reshape((layout.steps, *shape[:2], layout.rows))
 
 
-def in_single_precision(forward: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a forward so that half precision is computed in float32, where products are faster and sums accurate."""
+def in_single_precision(by_pairs: Callable[..., Array | None] | None = None) -> Callable[[Forward], Forward]:
+    """Wrap a forward so that half precision is computed in float32, where products are faster and sums accurate.
 
-    @wraps(forward)
-    def computed(*arrays: Array, **params: object) -> Any:
-        if arrays[0].dtype.char != "e":
-            return forward(*arrays, **params)
-        return forward(*[array.astype(np.float32) for array in arrays], **params).astype(np.float16)
+    ``by_pairs`` multiplies bfloat16, or returns None for sizes and processors for which float32 is faster.
+    """
 
-    return computed
+    def decorate(forward: Forward) -> Forward:
+        @wraps(forward)
+        def computed(*arrays: Array, **params: object) -> Array:
+            kind = arrays[0].dtype
+            if kind.char not in "eE":
+                return forward(*arrays, **params)
+            if kind.char == "E" and by_pairs is not None:
+                with suppress(LoopMissing):
+                    found = by_pairs(*arrays, **params)
+                    if found is not None:
+                        return found
+            return cast(forward(*[cast(array, float32) for array in arrays], **params), kind)
+
+        return computed
+
+    return decorate
 
 
 def _flat(x: Array) -> Any:
     return x.reshape(len(x), prod(x.shape[1:]))
 
 
-@in_single_precision
+def _conv_by_pairs(x: Array, w: Array, b: Array | None = None, *, window: Window, groups: int) -> Array | None:
+    if groups == 1 and window.is_whole:
+        return pairs.dot(_flat(x), _flat(w).T, b).reshape(len(x), len(w), *window.out)
+    if convolution.takes_pairs(x, w, w.shape[1], len(x) * prod(window.out) * w.size):
+        return convolution.forward(x, w, b, window, groups)
+    return None
+
+
+@in_single_precision(_conv_by_pairs)
 @or_reference
 def _conv(x: Array, w: Array, b: Array | None = None, *, window: Window, groups: int) -> Array:
     """The derivative of T with respect to y: the convolution."""
@@ -217,7 +241,32 @@ def _mirrored(window: Window) -> Window:
     return Window(window.out, window.kernel, window.stride, padding, window.dilation, window.size)
 
 
-@in_single_precision
+def _mirrors(window: Window, channels: int, outs: int) -> bool:
+    """Return whether the transpose is computed as a convolution with the mirrored kernel, with the channels swapped."""
+    # With few windows, the mirrored kernel would read mostly padding.
+    alike = prod(window.size) <= 2 * prod(window.out)
+    return set(window.stride) == {1} and outs <= 4 * channels and alike
+
+
+def _mirrored_weight(w: Array, groups: int) -> Array:
+    outs, channels, *kernel = w.shape
+    w = w[(slice(None), slice(None), *[slice(None, None, -1)] * len(kernel))]
+    w = np.swapaxes(w.reshape((groups, outs // groups, channels, *kernel)), 1, 2)
+    return w.reshape((groups * channels, outs // groups, *kernel))
+
+
+def _transpose_by_pairs(y: Array, w: Array, b: Array | None = None, *, window: Window, groups: int) -> Array | None:
+    outs = len(w) // groups
+    if groups == 1 and window.is_whole and b is None:
+        return pairs.dot(_flat(y), _flat(w)).reshape(len(y), w.shape[1], *window.size)
+    if not convolution.takes_pairs(y, w, outs, len(y) * prod(window.out) * w.size):
+        return None
+    if _mirrors(window, w.shape[1], outs):
+        return convolution.forward(y, _mirrored_weight(w, groups), b, _mirrored(window), groups)
+    return convolution.transposed(y, w, b, window, groups)
+
+
+@in_single_precision(_transpose_by_pairs)
 @or_reference
 def _conv_transpose(y: Array, w: Array, b: Array | None = None, *, window: Window, groups: int) -> Array:
     """The derivative of T with respect to x: each element of y adds to the elements that its window reads."""
@@ -232,14 +281,8 @@ def _conv_transpose(y: Array, w: Array, b: Array | None = None, *, window: Windo
         columns = _by_image(dot(_flat(w).T, _rows_of_channels(y)), n, window)
         scatter_windows(columns, x, window)
         return x if b is None else x + b.reshape((-1,) + (1,) * len(window.size))
-    # With few windows, the mirrored kernel would read mostly padding.
-    alike = prod(window.size) <= 2 * prod(window.out)
-    if set(window.stride) == {1} and outs_per_group <= 4 * channels and alike:
-        # Equivalent to a convolution of y with the mirrored kernel, with input and output channels swapped.
-        w = w[(slice(None), slice(None), *[slice(None, None, -1)] * len(window.kernel))]
-        w = np.swapaxes(w.reshape((groups, outs_per_group, channels, *window.kernel)), 1, 2)
-        w = w.reshape((groups * channels, outs_per_group, *window.kernel))
-        return _conv(y, w, b, window=_mirrored(window), groups=groups)
+    if _mirrors(window, channels, outs_per_group):
+        return _conv(y, _mirrored_weight(w, groups), b, window=_mirrored(window), groups=groups)
     if convolution.takes(y, w, n * prod(window.out) * w.size):
         return convolution.transposed(y, w, b, window, groups)
     xp = array_module(y)
@@ -266,7 +309,16 @@ def _conv_transpose(y: Array, w: Array, b: Array | None = None, *, window: Windo
     return x
 
 
-@in_single_precision
+def _weight_by_pairs(x: Array, y: Array, *, window: Window, groups: int) -> Array | None:
+    channels, outs = x.shape[1] // groups, y.shape[1]
+    if groups == 1 and window.is_whole:
+        return pairs.dot(_flat(y).T, _flat(x)).reshape(outs, channels, *window.kernel)
+    if convolution.takes_pairs(x, y, channels, y.size * channels * prod(window.kernel)):
+        return convolution.weight(x, y, window, groups)
+    return None
+
+
+@in_single_precision(_weight_by_pairs)
 @or_reference
 def _conv_weight(x: Array, y: Array, *, window: Window, groups: int) -> Array:
     """The derivative of T with respect to w: the correlation of x and y, summed over the batch."""
@@ -304,9 +356,12 @@ def _as_channels(t: Array, window: Window) -> Array:
 
 def _over_channels(g: Array, window: Window) -> Array:
     """Return the cotangent of a bias: the sum over all axes but its channel."""
-    if takes(g) and prod(g.shape[2:]) >= norms.SHORTEST:
+    half = type(g) is ndarray and g.dtype.char == "E"
+    if (takes(g) or half and takes_halves(g)) and prod(g.shape[2:]) >= norms.SHORTEST:
         with suppress(LoopMissing):
             return norms.channel_sums(g)
+    if half:
+        g = cast(g, float32)
     sums = g.reshape((g.shape[0], g.shape[1], prod(g.shape[2:]))).sum(axis=2)
     return sums.reshape(sums.shape[1:]) if len(sums) == 1 else sums.sum(axis=0)
 
@@ -362,6 +417,7 @@ def _with_and_without_bias(
     shaped: Callable[..., ndarray],
 ) -> tuple[Primitive, Primitive]:
     options: dict[str, Any] = {"promote": "strict", "piecewise_linear": True, "batch": batch, "shaped": shaped}
+    options["halves"] = forward
     with_bias = Primitive(name, forward, f"{inputs} b", [*vjps, _over_channels], jvps=[*jvps, _as_channels], **options)
     return Primitive(name, forward, inputs, vjps, jvps=jvps, **options), with_bias
 
@@ -413,4 +469,5 @@ CONV_WEIGHT: Primitive = Primitive(
     ],
     promote="strict",
     batch=_weight_examples,
+    halves=_conv_weight,
 )

@@ -158,7 +158,7 @@ def _planes(x: Array) -> Array:
     return x.reshape((*x.shape[:2], prod(x.shape[2:])))
 
 
-@in_single_precision
+@in_single_precision()
 @or_reference
 def _sample(x: Array, grid: Any, *, way: Way) -> Any:
     """The derivative of S with respect to y: the input at the points."""
@@ -179,7 +179,7 @@ def _sample(x: Array, grid: Any, *, way: Way) -> Any:
     return total.reshape(shape)
 
 
-@in_single_precision
+@in_single_precision()
 @or_reference
 def _sample_transpose(y: Array, grid: Any, *, way: Way) -> Any:
     """The derivative of S with respect to x: each point adds to the elements it reads."""
@@ -200,7 +200,7 @@ def _sample_transpose(y: Array, grid: Any, *, way: Way) -> Any:
     return total.astype(y.dtype).reshape(shape)
 
 
-@in_single_precision
+@in_single_precision()
 @or_reference
 def _sample_slope(y: Array, x: Array, grid: Any, *, way: Way) -> Any:
     """The derivative of S with respect to the grid."""
