@@ -738,4 +738,27 @@ for step in range(60):
     critic(torch.cat([state, actor(state)], 1)).mean().backward()
     acting.step()
 """,
+    "folds with a new optimizer for new weights": """
+model = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 1))
+x = torch.randn(128, 6)
+for fold in range(5):
+    for layer in model[::2]:
+        layer.reset_parameters()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for rows in torch.randperm(128).split(8):
+        loss = F.mse_loss(model(x[rows]), x[rows][:, :1])
+        optimizer.zero_grad(); loss.backward(); optimizer.step()
+""",
+    "unused rows that begin anew": """
+table = nn.Embedding(40, 8)
+optimizer = torch.optim.SGD(table.parameters(), lr=0.5)
+x = torch.randn(64, 8)
+for step in range(60):
+    nearest = torch.cdist(x, table.weight).argmin(1)
+    loss = F.mse_loss(table(nearest), x)
+    optimizer.zero_grad(); loss.backward(); optimizer.step()
+    if step % 10 == 9:
+        with torch.no_grad():
+            table.weight[:5] = x[torch.randint(0, 64, (5,))]
+""",
 }
