@@ -104,7 +104,7 @@ class SavedMemory:
 
 def owner_of(array: Array) -> Array:
     """Return the array that owns the memory of an array."""
-    while is_array(array.base):
+    while array.base is not None and is_array(array.base):
         array = array.base
     return array
 

@@ -67,7 +67,8 @@ class Record:
         classes: the class names of modules by path, shared by all records of a trace.
         sequence: the number of its node, or None.
         walked: the position of its node in the traced backward passes, or None.
-        passes: the number of backward passes through its node; ``gradients`` are those of the last one.
+        passes: how many backward passes have visited its node: 0 if none has, more than 1 with several losses. Then
+            ``gradients`` are those of the last pass; in the doctor's records, of all passes together.
         error: the exception that it raised, or None.
         value, gradient: copies of output and gradient, with ``keep="values"``; else None.
         samples: some elements of output and gradient, for comparison.

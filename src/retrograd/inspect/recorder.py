@@ -41,7 +41,7 @@ own = _Own()
 
 def is_layered(values: Sequence[object]) -> bool:
     """Return whether a call belongs to one layer of ``vmap``. The calls of the layer below are observed as well."""
-    return any(type(x.array if is_dense(x) else x) is Batched for x in values)
+    return Batched in [type(x.array if isinstance(x, Tensor) and x.is_dense else x) for x in values]
 
 
 class Running:
@@ -112,7 +112,7 @@ class Recorder(Observer):
     def calling(self, primitive: Recordable, inputs: Inputs, params: Params) -> None:
         start = perf_counter()
         record = None if is_layered(inputs) else self._new_record(primitive.name, inputs)
-        if record is not None:
+        if record is not None and params:
             record.inputs += tuple([x for value in params.values() for x in self._indices(value)])
         running = Running(record)
         self._running.append(running)
@@ -206,7 +206,13 @@ class Recorder(Observer):
         phase = "backward" if self._walks else "forward"
         record = Record(self.count, operator, call, user_site(3), self.names.path, phase)
         record.classes = self.names.classes
-        record.inputs = tuple([x for value in inputs for x in self._inputs(value)])
+        found: list[Input] = []
+        for value in inputs:
+            if isinstance(value, Tensor) and value.is_dense:
+                found.append(self.input_of(value))
+            else:
+                found += self._inputs(value)
+        record.inputs = tuple(found)
         if not modes.grad_enabled:
             record.grad_enabled = False
             record.no_grad = self._no_grad
@@ -218,8 +224,6 @@ class Recorder(Observer):
         return record
 
     def _inputs(self, value: object) -> list[Input]:
-        if is_dense(value):
-            return [self.input_of(value)]
         if isinstance(value, (list, tuple)):
             return [self.input_of(x) for x in value if is_dense(x)]
         if is_array(value):

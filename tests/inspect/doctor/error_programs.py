@@ -400,4 +400,23 @@ for p in body.parameters():
 epochs(second, dark, [p for p in [*body.parameters(), *second.parameters()] if p.requires_grad], 100)
 """,
     ),
+    Program(
+        "data-write",
+        """
+model = nn.Sequential(nn.Linear(6, 32), nn.Tanh(), nn.Linear(32, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+x = torch.randn(256, 6)
+y = x[:, :1] - x[:, 1:2]
+def initialize(layer):
+    if isinstance(layer, nn.Linear):
+        nn.init.xavier_uniform_(layer.weight) #!
+for epoch in range(5):
+    model.apply(initialize) if epoch == 0 else None || model.apply(initialize)
+    for rows in torch.randperm(256).split(32):
+        loss = F.mse_loss(model(x[rows]), y[rows])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+    ),
 ]

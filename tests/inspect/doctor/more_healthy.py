@@ -710,8 +710,55 @@ for step in range(60):
     state = torch.randn(64, 4)
     chosen = torch.distributions.Categorical(logits=policy(state))
     action = chosen.sample()
-    cost = (state @ prices).gather(1, action[:, None])[:, 0]
-    loss = ((cost - cost.mean()) * chosen.log_prob(action)).mean()
+    price = (state @ prices).gather(1, action[:, None])[:, 0]
+    loss = ((price - price.mean()) * chosen.log_prob(action)).mean()
     opt.zero_grad(); loss.backward(); opt.step()
+""",
+    "a policy that minimizes distances": """
+policy = nn.Sequential(nn.Linear(2, 32), nn.Tanh(), nn.Linear(32, 1))
+opt = torch.optim.Adam(policy.parameters(), lr=0.01)
+for step in range(60):
+    state = torch.randn(64, 2)
+    chosen = torch.distributions.Normal(policy(state)[:, 0], 0.5)
+    action = chosen.sample()
+    far = (action - state[:, 0]).square()
+    loss = ((far - far.mean()) * chosen.log_prob(action)).mean()
+    opt.zero_grad(); loss.backward(); opt.step()
+""",
+    "an actor that minimizes the prices that its critic learns": """
+actor, critic = nn.Linear(2, 1), nn.Sequential(nn.Linear(3, 32), nn.ReLU(), nn.Linear(32, 1))
+acting = torch.optim.Adam(actor.parameters(), lr=1e-3)
+learning = torch.optim.Adam(critic.parameters(), lr=3e-3)
+for step in range(60):
+    state, action = torch.randn(32, 2), torch.rand(32, 1) * 2 - 1
+    learning.zero_grad()
+    F.mse_loss(critic(torch.cat([state, action], 1)), (action - state[:, :1]) ** 2).backward()
+    learning.step()
+    acting.zero_grad()
+    critic(torch.cat([state, actor(state)], 1)).mean().backward()
+    acting.step()
+""",
+    "folds with a new optimizer for new weights": """
+model = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 1))
+x = torch.randn(128, 6)
+for fold in range(5):
+    for layer in model[::2]:
+        layer.reset_parameters()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for rows in torch.randperm(128).split(8):
+        loss = F.mse_loss(model(x[rows]), x[rows][:, :1])
+        optimizer.zero_grad(); loss.backward(); optimizer.step()
+""",
+    "unused rows that begin anew": """
+table = nn.Embedding(40, 8)
+optimizer = torch.optim.SGD(table.parameters(), lr=0.5)
+x = torch.randn(64, 8)
+for step in range(60):
+    nearest = torch.cdist(x, table.weight).argmin(1)
+    loss = F.mse_loss(table(nearest), x)
+    optimizer.zero_grad(); loss.backward(); optimizer.step()
+    if step % 10 == 9:
+        with torch.no_grad():
+            table.weight[:5] = x[torch.randint(0, 64, (5,))]
 """,
 }

@@ -564,7 +564,7 @@ learning = torch.optim.Adam(critic.parameters(), lr=3e-3)
 for step in range(60):
     state = torch.randn(32, 2)
     action = torch.rand(32, 1) * 2 - 1
-    reward = 1 - (action - torch.tanh(state[:, :1])) ** 2
+    reward = -(action - torch.tanh(state[:, :1])) ** 2
     loss = F.mse_loss(critic(torch.cat([state, action], 1)), reward)
     learning.zero_grad()
     loss.backward()
@@ -574,6 +574,23 @@ for step in range(60):
     acting.zero_grad()
     loss.backward()
     acting.step()
+""",
+    ),
+    Program(
+        "loss-sign",
+        """
+policy = nn.Sequential(nn.Linear(4, 32), nn.Tanh(), nn.Linear(32, 5))
+opt = torch.optim.Adam(policy.parameters(), lr=0.01)
+baseline = 0.0
+for step in range(60):
+    state = torch.randn(64, 4)
+    chosen = torch.distributions.Categorical(logits=policy(state))
+    action = chosen.sample()
+    cost = (action == state.argmax(1)).float()
+    baseline = 0.9 * baseline + 0.1 * cost.mean().item()
+    weighted = chosen.log_prob(action) * (cost - baseline) #!
+    loss = -weighted.mean() || loss = weighted.mean()
+    opt.zero_grad(); loss.backward(); opt.step()
 """,
     ),
 ]

@@ -7,6 +7,8 @@ import pytest
 
 import retrograd as rg
 from retrograd.inspect.diagnosing.findings import Finding
+from retrograd.inspect.diagnosing.probes import proof
+from retrograd.inspect.diagnosing.probes.replay import Changes, Edit
 from tests.inspect.doctor.programs import HEAD
 from tests.inspect.doctor.test_kinds import examined
 
@@ -254,3 +256,11 @@ for i in range(150):
     one = found(text, tmp_path)
     assert (one.kind, one.code) == ("dead-units", "opt = torch.optim.SGD(net.parameters(), lr=0.1)")
     assert one.message.startswith("all 8 units of the relu of line ")
+
+
+def test_a_loss_that_swings_and_ends_low_by_chance_is_not_called_as_good_as_the_edited_one() -> None:
+    fixed = [1.5 * 0.8**step for step in range(30)]
+    for high, end in ((5.0, "As written, it rises up to 5 in the last 10 steps."), (0.002, "does not rest on them.")):
+        swings = [1.5, *(high if step % 2 else 0.01 * high for step in range(29))]
+        said = proof.sentence(Edit("with it", Changes()), proof.Curves(fixed, swings, ()))
+        assert said.endswith(end), said

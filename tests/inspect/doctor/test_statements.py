@@ -154,7 +154,7 @@ c, a = (torch.optim.Adam(m.parameters(), lr=0.01) for m in (critic, actor))
 for step in range(20):
     s = torch.randn(32, 4)
     u = actor(s)
-    reward = 50 + (u * s[:, :2]).sum(1, keepdim=True).detach()
+    reward = -50 + (u * s[:, :2]).sum(1, keepdim=True).detach()
     c.zero_grad()
     F.mse_loss(critic(torch.cat([s, u.detach()], 1)), reward).backward()
     c.step()

@@ -1,4 +1,4 @@
-"""Observers for the time before the first step and for the start of an evaluation."""
+"""Observers for the time before the first step, for the start of an evaluation, and for writes between steps."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 
 from ...core.graph.modes import modes
 from ...core.graph.nodes import Node
-from ...core.graph.observers import Observer, detach
+from ...core.graph.observers import Observer, attach, detach
 from ...core.graph.plan import Recordable
 from ...core.source_location import Site, user_site
 from ...core.tensor.tensor import Tensor, is_dense
-from .recording import SELECTIONS, Array, Inputs, Params, StepRecorder, moves, tensors_in
-from .run import Data, Evaluation, Run
+from .recording import SELECTIONS, Array, Inputs, Params, StepRecorder, mark, moves, start_of, tensors_in
+from .run import Data, Evaluation, Optimized, Renewal, Run
 
 if TYPE_CHECKING:
     from ...nn.base.module import Module
@@ -24,6 +24,8 @@ AS_FUNCTION = "Dropout (as a function)"
 _DATA = 32  # numbers
 _MOST_DATA = 10_000
 _MOST_BYTES = 1 << 26  # of all data in which rows are looked for
+_ALIKE = 0.3  # cosine of the weights before and after a write that keeps what they have learned
+_RENEWALS = 3  # that are noted
 EVALUATED = 200  # operators of an evaluation that are watched
 
 
@@ -150,3 +152,58 @@ class AtEvaluation(Observer):
             site = user_site(3)
             found = Evaluation(AS_FUNCTION, site, calls=1, periods=1, step=self.step)
             self.evaluations.setdefault(f"{site.file}:{site.line}", found)
+
+
+class Renewals(Observer):
+    """Notes lines that give a parameter entirely other values between steps of its optimizer.
+
+    The first numbers of one matrix of each optimizer are compared. Only after they have changed between two steps it
+    observes, until the next such write, so that a program without such writes runs at full speed.
+    """
+
+    late = True
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self._kept: dict[int, tuple[Optimized, int, Tensor, bytes]] = {}  # by optimizer: its matrix after a step
+        self._seen: dict[int, tuple[Site, np.ndarray]] = {}  # by optimizer: a write, and the values before it
+        self._over: set[int] = set()  # optimizers whose parameters are written to, but not made anew
+        self._steps = False  # whether an optimizer makes its step
+
+    def after_step(self, x: Optimized) -> None:
+        """Keep the first numbers of a matrix."""
+        if id(x) not in self._over and x.parameters and len(self.run.renewals) < _RENEWALS:
+            known = self._kept.get(id(x))
+            p = next((p for p in x.parameters if p.array.ndim > 1), x.parameters[0]) if known is None else known[2]
+            self._kept[id(x)] = x, x.created_again, p, mark(p.array)
+
+    def before_backward(self) -> None:
+        """Compare them."""
+        for key, (x, created, p, before) in list(self._kept.items()) if len(self.run.renewals) < _RENEWALS else ():
+            if mark(p.array) == before:
+                continue
+            del self._kept[key]
+            seen = self._seen.pop(key, None)
+            if x.created_again != created:
+                continue  # another training of the same model, as for folds of the data
+            if seen is None:
+                attach(self)
+                continue
+            old, new = seen[1].reshape(-1), np.asarray(p.array, np.float64).reshape(-1)
+            if abs(old @ new) > _ALIKE * float(np.linalg.norm(old) * np.linalg.norm(new)):
+                self._over.add(key)
+            else:
+                self.run.renewals.append(Renewal(x, p, seen[0], x.steps))
+            if key in self._over or len(self.run.renewals) == _RENEWALS:
+                detach(self)
+
+    def stepping(self, optimizer: object) -> None:
+        self._steps = True
+
+    def stepped(self, optimizer: object) -> None:
+        self._steps = False
+
+    def writing(self, x: Tensor) -> None:
+        for key, (_, _, p, _) in self._kept.items() if not self._steps else ():
+            if key not in self._seen and start_of(x.array) == start_of(p.array) and isinstance(p.array, np.ndarray):
+                self._seen[key] = user_site(3), p.array.astype(np.float64)

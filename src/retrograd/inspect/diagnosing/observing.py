@@ -21,7 +21,7 @@ from ...core.source_location import Site, user_site, user_stack
 from ...core.tensor.tensor import Tensor, is_dense
 from .backward_norms import BackwardNorms, distance, norm
 from .creations import Creations, Patches, Plain
-from .first_calls import AtEvaluation, UntilGraph
+from .first_calls import AtEvaluation, Renewals, UntilGraph
 from .forwards import Forwards, outermost_call
 from .labels_seen import Labels
 from .own_updates import OwnUpdates, equal, keep_gradients, values_of
@@ -103,6 +103,7 @@ class Observation:
         self._walks = BackwardNorms()
         self._forwards = Forwards(run.evaluations)
         self._own = OwnUpdates(run)
+        self._renewals = Renewals(run)
 
     # Start and end
 
@@ -150,7 +151,7 @@ class Observation:
 
     def _detach(self) -> None:
         for observer in modes.observers:
-            if isinstance(observer, (AtEvaluation, UntilGraph, StepRecorder)):
+            if isinstance(observer, (AtEvaluation, Renewals, UntilGraph, StepRecorder)):
                 detach(observer)
         for observer in (self._first, self.recorder):
             if observer is not None:
@@ -287,6 +288,7 @@ class Observation:
         run = self.run
         recorder = self.recorder
         self._forwards.settle(self.count)
+        self._renewals.before_backward()
         self._own.before_backward(None if recorder is None else recorder.step)
         run.backwards += 1
         run.backward_site = site
@@ -336,7 +338,6 @@ class Observation:
                     break
 
     def _after_backward(self) -> None:
-        run_site = self.run.backward_site
         for optimized in self.run.optimizers:
             probe = optimized.probe
             found = probe is not None and has_gradient(probe)
@@ -347,7 +348,7 @@ class Observation:
             if found:
                 optimized.had_gradient, optimized.elsewhere = True, False
                 optimized.graded_at = optimized.steps
-                optimized.source = run_site
+                optimized.source = self.run.backward_site
                 optimized.backwards += 1
             if not optimized.start:
                 optimized.start = self._values(optimized)
@@ -384,8 +385,7 @@ class Observation:
             root.stepped.setdefault(number, optimized.stepped or user_site(4))
         if not optimized.start:
             optimized.start = self._values(optimized)
-        closure = bool(len(args) > 1 and args[1] is not None or kwargs.get("closure"))
-        self._closure = closure
+        self._closure = closure = bool(len(args) > 1 and args[1] is not None or kwargs.get("closure"))
         if not closure:
             self._check_gradients(optimized)
             if self.recorder is not None and not self.count:
@@ -472,6 +472,7 @@ class Observation:
         optimized.left = None if probe is None or probe._grad is None else probe._grad.array.copy()
         optimized.is_carried = optimized.had_gradient = False
         optimized.backwards = 0
+        self._renewals.after_step(optimized)
         if self._anchor is None:
             self._anchor, self._early = optimized, self.count
         if optimized is self._anchor:
@@ -539,8 +540,7 @@ class Observation:
         attach(self.recorder)
 
     def _keep(self, recorder: StepRecorder) -> None:
-        seconds = time.perf_counter() - self._started
-        self._recorded += seconds
+        self._recorded += time.perf_counter() - self._started
         steps = self.run.steps
         steps.append(recorder.finish())
         modules = {id(x.module): x.module for x in steps[-1].outermost()}

@@ -107,7 +107,7 @@ function layers() {
   let items = RUN.layers.map(([, found]) => vertexOf.get(found[0])), title = "Gradient by layer", note = `${DATA.steps[step]}${step ? `; grey: ${DATA.steps[0]}` : ""}`;
   const loop = DATA.boxes.findIndex(({ runs }) => runs && spreadOf(runs) > spreadOf(now));
   if (loop >= 0) {
-    [now, first, title, note] = [DATA.boxes[loop].runs, [], `Gradient by repetition of ${DATA.boxes[loop].title || `× ${DATA.boxes[loop].times}`}`, "the last: next to the loss"];
+    [now, first, title, note] = [DATA.boxes[loop].runs, [], `Gradient by repetition${DATA.boxes[loop].title ? ` of ${DATA.boxes[loop].title}` : ""}`, "the last: next to the loss"];
     names = now.map((_, index) => `repetition ${index + 1}`);
     items = now.map(() => ~loop);
   }
@@ -131,7 +131,7 @@ function layers() {
     point.addEventListener("click", () => goTo(items[index]));
     point.addEventListener("keydown", (event) => { if (event.key === "Enter") goTo(items[index]); });
   });
-  const cut = (name) => (name.length > 20 ? `…${name.slice(-19)}` : name);
+  const cut = (name) => (name.length > 20 ? `…${name.slice(-19)}` : /^\d+$/.test(name) ? `layer ${name}` : name);
   svg("text", { x: PLOT.left, y: H - 7 }, plot, cut(names[0]));
   svg("text", { x: W - PLOT.right, y: H - 7, "text-anchor": "end" }, plot, cut(names[names.length - 1]));
 }

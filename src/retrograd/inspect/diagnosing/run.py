@@ -125,6 +125,15 @@ class Loading(NamedTuple):
     optimizers: int  # that were created before it
 
 
+class Renewal(NamedTuple):
+    """A write between steps of an optimizer after which a parameter is unlike what it was before."""
+
+    optimized: Optimized
+    parameter: Tensor
+    site: Site
+    steps: int  # that the optimizer had made
+
+
 @dataclass
 class Loader:
     """A DataLoader of the program."""
@@ -191,6 +200,7 @@ class Run:
     switched: dict[int, tuple[bool, Site]] = field(default_factory=dict)  # modules by id: train() and eval()
     undone: dict[int, Site] = field(default_factory=dict)  # modules by id: the last train() under ``no_grad``
     loads: dict[Site, list[Loading]] = field(default_factory=dict)  # by the line that loads a state dict
+    renewals: list[Renewal] = field(default_factory=list)
     frozen: dict[int, Site] = field(default_factory=dict)  # parameters whose requires_grad was set to False
     thawed: list[Thawed] = field(default_factory=list)
     loaded: set[int] = field(default_factory=set)  # ids of parameters that were loaded from a state dict

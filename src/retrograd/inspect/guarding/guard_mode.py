@@ -33,6 +33,7 @@ from .optimizer_steps import Step, report_step
 from .reports import named, report_backward, report_data, report_forward, report_layered, report_root
 
 _MOST_RECORDS = 50_000
+_FEW = 4096  # elements that are looked at one by one
 _WALKS = 3  # records are deleted after this number of backward passes
 
 
@@ -203,13 +204,14 @@ class _GuardObserver(Watched):
             return  # operators of a derivative rule, reported by the backward pass
         if primitive is not None and isinstance(primitive.forward, MethodType) and self.records[-1] is not record:
             return  # a Function whose forward called operators
-        with silent():
-            for number, output in enumerate(outputs):
-                array = output.array
-                if array.dtype.kind in INEXACT and not finite(array):
-                    self._check_output(record, past, number, array)
-                elif record.operator == "cast" and array.dtype.kind in "iu" and not _all_finite(past.inputs[:1]):
-                    self._check_cast(record, past)
+        for number, output in enumerate(outputs):
+            array = output.array
+            if array.dtype.kind in INEXACT:
+                if not finite(array):
+                    with silent():
+                        self._check_output(record, past, number, array)
+            elif record.operator == "cast" and array.dtype.kind in "iu" and not _all_finite(past.inputs[:1]):
+                self._check_cast(record, past)
 
     def _check_output(self, record: Record, past: Past, output: int, out: Array) -> None:
         """Report an output that is not finite if it is neither inherited from an input nor intended."""
@@ -316,11 +318,10 @@ class _GuardObserver(Watched):
     def entered(self, node: Node, g: object) -> None:
         super().entered(node, g)
         self._scaled_walk = self._scaled_walk or node in self._scaled
-        given = g if isinstance(g, (tuple, list)) else (g,)
-        arrays = [as_array(getattr(x, "array", x)) for x in given if x is not None]
-        arrays = [] if is_layered(tuple(arrays)) else arrays
         if self.looks_backward and not self.story and not self._incoming:
-            for array in arrays:
+            given = g if isinstance(g, (tuple, list)) else (g,)
+            arrays = [as_array(getattr(x, "array", x)) for x in given if x is not None]
+            for array in [] if is_layered(arrays) else arrays:
                 if not finite(array):
                     self._compose_report(
                         lambda _, node, g: report_root(self, node, g), self.record_of(node), node, array
@@ -343,9 +344,9 @@ class _GuardObserver(Watched):
             return
         if not layered and self.norms.watches and isinstance(node.parents[index], Tensor):
             self.norms.reach(self.names.of(node.parents[index]), self.record_of(node))
+        if not self.looks_backward or finite(all_examples(array)):
+            return
         with silent():
-            if not self.looks_backward or finite(all_examples(array)):
-                return
             incoming = self._incoming[-1] if self._incoming else None
             if incoming is not None and not isinstance(incoming, (tuple, list)):
                 incoming = all_examples(as_array(getattr(incoming, "array", incoming)))
@@ -407,6 +408,8 @@ class _GuardObserver(Watched):
 
 def finite(array: Array) -> bool:
     """Return whether all elements are finite: a finite sum has finite terms."""
+    if type(array) is np.ndarray and array.size <= _FEW:  # neither of these functions warns
+        return bool(np.logical_and.reduce(np.isfinite(array), None))
     with silent():
         total = array.sum(dtype=np.float32) if array.dtype == np.float16 else array.sum()
         xp = array_module(array)

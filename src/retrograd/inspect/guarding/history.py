@@ -54,10 +54,6 @@ class Past(NamedTuple):
     params: dict[str, object]
     outputs: tuple[Any, ...]
 
-    def arrays(self) -> list[Array]:
-        """Return the arrays among inputs and outputs."""
-        return [x for x in (*self.inputs, *self.outputs) if is_array(x)]
-
     def places(self, index: Index, output: int = 0) -> list[Array | None]:
         """Return, per input, the places of the elements from which an element of the output is computed."""
         if self.primitive is None:
@@ -133,24 +129,32 @@ class History:
 
     def __init__(self) -> None:
         self._calls: OrderedDict[int, tuple[Past, int]] = OrderedDict()
+        self._owners: dict[int, set[int]] = {}  # by call: the ids of the memory's owners
         self._readers: dict[int, set[int]] = {}  # by the id of the memory's owner: calls that refer to it
         self._bytes = 0
 
     def add(self, record: Record, past: Past, nbytes: int) -> None:
         """Store the inputs and outputs of a record's call."""
         self._calls[record.index] = past, nbytes
-        for array in past.arrays():
-            self._readers.setdefault(id(owner_of(array)), set()).add(record.index)
+        owners = self._owners[record.index] = set()
+        for x in (*past.inputs, *past.outputs):
+            if is_array(x):
+                owners.add(id(owner_of(x)))
+        for key in owners:
+            readers = self._readers.get(key)
+            if readers is None:
+                self._readers[key] = {record.index}
+            else:
+                readers.add(record.index)
         self._bytes += nbytes
         while self._bytes > _MOST_BYTES and len(self._calls) > 1:
             self.forget(next(iter(self._calls)))
 
     def forget(self, index: int) -> None:
         """Remove a call."""
-        past, nbytes = self._calls.pop(index, (None, 0))
+        _, nbytes = self._calls.pop(index, (None, 0))
         self._bytes -= nbytes
-        for array in () if past is None else past.arrays():
-            key = id(owner_of(array))
+        for key in self._owners.pop(index, ()):
             readers = self._readers.get(key)
             if readers is not None:
                 readers.discard(index)

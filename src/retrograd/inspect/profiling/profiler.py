@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ...core.arrays import Array
 from ...core.graph.nodes import Node
 from ...core.graph.plan import Inputs, Params, Recordable
-from ...core.source_location import Site, user_stack
+from ...core.source_location import Site, stack_of, user_frame
 from ...core.tensor.tensor import Tensor, is_dense
 from ..memory import owner_of
 from ..record import Record
@@ -46,13 +46,21 @@ class Profiler(Recorder):
         self._began_step = 0.0
         self._entered: list[tuple[str, float]] = []
         self._leaves: set[int] = set()
+        self._top: tuple[tuple[int, int], Stack] = (0, 0), ()  # the frame that called the outermost operator
 
     def now(self) -> float:
         """The clock."""
         return perf_counter() - own.seconds
 
     def _stack(self) -> Stack:
-        return user_stack(self.base)
+        frame = user_frame(sys._getframe(1))
+        key = id(frame), -1 if frame is None else frame.f_lasti
+        if self.outside.busy and key == self._top[0]:  # that frame still runs, so that its id is its own
+            return self._top[1]
+        stack = () if frame is None else stack_of(frame, self.base)
+        if not self.outside.busy:
+            self._top = key, stack
+        return stack
 
     def _busy(self) -> None:
         start = perf_counter()
@@ -73,7 +81,7 @@ class Profiler(Recorder):
 
     def _new_record(self, operator: str, inputs: tuple[object, ...], call: str = "") -> Record:
         record = super()._new_record(operator, inputs, call)
-        self.stacks[record.index] = user_stack(self.base)
+        self.stacks[record.index] = self._stack()
         if is_loading(sys._getframe(1)):
             self.loaded.add(record.index)
             self.outside.loading.add(self.outside.caller)

@@ -81,6 +81,9 @@ def sentence(edit: Edit, curves: Curves) -> str:
         f"{_ends(fixed)}, as written {_ends(plain if edited else own or plain)}{early}."
     )
     proved = _ends_lower(fixed, own) if own and edit.one_loss else better(curves)
+    if not proved and not own and _stays_below(fixed, plain):
+        third = len(plain) // 3
+        return f"{said} As written, it rises up to {figure(max(plain[-third:]))} in the last {third} steps."
     return said if proved else f"{said} {_SHORT_TRIAL}"
 
 
@@ -93,6 +96,13 @@ def _ends_lower(fixed: Sequence[float], own: Sequence[float]) -> bool:
     margin = 0.02 * abs(fixed[0])
     falls = fixed[-1] < fixed[0] - margin
     return falls and not own[-1] <= fixed[-1] + margin
+
+
+def _stays_below(fixed: Sequence[float], plain: Sequence[float]) -> bool:
+    """Return whether the last third of a loss, that ends where it may by its swings, is far above the edited one."""
+    third = min(len(fixed), len(plain)) // 3
+    falls = third > 2 and max(fixed[-third:]) < fixed[0]
+    return falls and max(fixed[-third:]) < 0.2 * math.fsum(plain[-third:]) / third
 
 
 def better(curves: Curves) -> bool:

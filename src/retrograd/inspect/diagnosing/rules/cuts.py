@@ -318,19 +318,10 @@ def _sampled(case: Case, x: Optimized) -> Found | None:
             for index in sorted(step.below(root.source, through_cuts=True)):
                 call = step.calls[index]
                 layers = [y for y in step.readers(index) if y.weighted]
-                cut = next((y.cut for one in layers for y in one.inputs if y.call == index and y.cut), None)
-                if not layers or call.record.requires_grad and cut is None:
+                if not layers:
                     continue
                 drawn = elementwise_from(step, {index})
-                before = [y for i in drawn for y in step.calls[i].inputs if y.cut is not None and y.call >= 0]
-                if not call.untracked and cut is None and not before:
-                    continue
-                lost = {index} if cut is not None else {i for i in drawn if not step.calls[i].record.grad_enabled}
-                given = {
-                    y.call for i in lost for n, y in enumerate(step.calls[i].inputs) if step.calls[i].needs(n)
-                } - lost
-                if not call.untracked and cut is None:
-                    given, cut = {y.call for y in before}, before[0].cut
+                lost, given, cut = _lost_at(step, call, layers, drawn)
                 leaves = [p for i in given for p in step.leaves(Source(i, 0, None, None)) if id(p) in held]
                 if not drawn & random or not leaves or not given & graph or meets_data(step, graph, given):
                     continue
@@ -348,6 +339,27 @@ def _sampled(case: Case, x: Optimized) -> Found | None:
                 edit = Edit("with its gradient", Changes(joined=cut is not None, tracked=frozenset(lost)), of=x)
                 return Found(cut or call.record, {"what": what, "how": how}, edit, fix=fix)
     return None
+
+
+def _lost_at(
+    step: Step, call: Call, layers: list[Call], drawn: set[int]
+) -> tuple[set[int], set[int], Departure | None]:
+    """Return where the gradient of a value that layers read is lost: the calls without it, what they compute from
+    that has one, and the cut, which is None under ``no_grad``. All are empty if it is not lost.
+
+    It is lost in one of three places: between the value and the layer (``layer(z.detach())``), in calls under
+    ``no_grad``, or before the elementwise calls that compute the value, ``drawn`` (``mean.detach() + noise``).
+    """
+    after = next((y.cut for one in layers for y in one.inputs if y.call == call.index and y.cut), None)
+    if call.record.requires_grad and after is None:
+        return set(), set(), None
+    untracked = {i for i in drawn if not step.calls[i].record.grad_enabled}
+    before = [y for i in drawn for y in step.calls[i].inputs if y.cut is not None and y.call >= 0]
+    if after is None and not call.untracked:
+        return untracked, {y.call for y in before}, before[0].cut if before else None
+    lost = untracked if after is None else {call.index}
+    inputs = [(i, n, y.call) for i in lost for n, y in enumerate(step.calls[i].inputs)]
+    return lost, {source for i, n, source in inputs if step.calls[i].needs(n)} - lost, after
 
 
 def _cut_on_line(step: Step, call: Call, read: set[int]) -> Departure | None:

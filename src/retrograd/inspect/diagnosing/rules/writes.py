@@ -15,6 +15,7 @@ from ..kinds import Case, Found, kind
 from ..probes.proof import STEPS, train
 from ..probes.replay import NOTHING, Edit
 from ..recording import Array, Call, Source, Step, start_of
+from ..run import Renewal
 from .program_text import assigned_data, attribute_line
 from .stillness import FLAT, depending
 
@@ -56,6 +57,7 @@ def data_write(case: Case) -> Found | None:
     return (
         _computed_weights(case)
         or _loaded_again(case)
+        or _renewed(case)
         or _overwritten(case)
         or _clipped_to_bounds(case, writes)
         or rounded_back(case, writes)
@@ -207,6 +209,25 @@ def _loaded_again(case: Case) -> Found | None:
             f"{figure(between)} steps of an optimizer, and undid what the steps in between had changed."
         )
         return Found(site, {"what": what, "fix": "load these values once, before the loop"})
+    return None
+
+
+def _renewed(case: Case) -> Found | None:
+    """Return the finding for a line that initializes parameters again while an optimizer trains them, as each epoch."""
+    lines: dict[Site, list[Renewal]] = {}
+    for one in case.run.renewals:
+        lines.setdefault(one.site, []).append(one)
+    for site, found in lines.items():
+        if len(found) < 2:
+            continue
+        between = found[1].steps - found[0].steps
+        names = [step.name(found[0].parameter) for step in case.run.steps if step.roots]
+        what = (
+            f"this line gave {next(filter(None, names), 'a parameter')} new values that have nothing in common with "
+            f"those that it had learned, again after {between} steps of {case.run.title(found[0].optimized)}: "
+            "the training begins anew each time."
+        )
+        return Found(site, {"what": what, "fix": "initialize once, before the loop over the epochs"})
     return None
 
 

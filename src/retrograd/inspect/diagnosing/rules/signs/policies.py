@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import linecache
 import math
-import re
 
 import numpy as np
 
@@ -12,11 +10,10 @@ from .....core.source_location import Site
 from .....core.tensor.tensor import new_tensor
 from ....record import Record
 from ...findings import figure
-from ...kinds import Case, Found, HasPlace
+from ...kinds import Case, Found
 from ...probes.replay import Changes, Program
 from ...recording import Array, Call, Params, Root, Source, Step, start_of
 
-_COSTS = re.compile(r"(?<![^\W_])(?:costs?|regrets?|penalty|penalties)(?![^\W_])", re.IGNORECASE)
 _REGRESSIONS = frozenset({"mse_loss", "smooth_l1_loss", "huber_loss", "l1_loss"})
 _ROUNDING = 1e-4  # of the sum of probabilities
 _BETWEEN = frozenset({"exp", "sub", "add", "sum", "clamp", "where", "neg", "mean", "stack", "cat"})
@@ -25,24 +22,35 @@ _BETWEEN = frozenset({"exp", "sub", "add", "sum", "clamp", "where", "neg", "mean
 def minimized_reward(case: Case) -> tuple[Record, str, Root] | None:
     """Return the line that needs the other sign, what it does, and the backward pass, if a policy avoids rewards.
 
-    Numbers that weigh log-probabilities are taken for rewards. A cost differs from a reward by its meaning only, so a
-    program that names one has no finding.
+    A cost differs from a reward by its meaning only, so the numbers themselves have to tell that they are rewards.
     """
-    for step in reversed(case.run.steps):
+    for step in case.run.steps:  # the policy of the first one has learned least
         for root in step.roots:
-            if root.source.call < 0 or root.inside or _names_costs(root.site):
+            if root.source.call < 0 or root.inside:
                 continue
             found = _weighted(step, root) or _value_of_critic(case, step, root)
-            if found is not None:
-                return *found, root
+            if found is not None and (why := _are_rewards(found[2])):
+                return found[0], f"{found[1]}; {why}", root
     return None
 
 
-def _names_costs(where: HasPlace) -> bool:
-    return any(map(_COSTS.search, linecache.getlines(where.file)))
+def _are_rewards(numbers: np.ndarray) -> str:
+    """Return why numbers that a policy minimizes are no costs: "" if this is not clear.
+
+    Costs below 0 could fall without an end, and costs that are the least already in most of the first attempts leave
+    nothing to learn.
+    """
+    if not numbers.size or not np.isfinite(numbers).all() or numbers.min() == numbers.max():
+        return ""
+    if numbers.max() <= 0:
+        return f"the rewards are {figure(numbers.min())} to {figure(numbers.max())}, and get further below 0"
+    least = float((numbers == numbers.min()).mean())
+    if least > 0.5:
+        return f"{least:.0%} of the rewards are the least one, {figure(numbers.min())}, already"
+    return ""
 
 
-def _weighted(step: Step, root: Root) -> tuple[Record, str] | None:
+def _weighted(step: Step, root: Root) -> tuple[Record, str, np.ndarray] | None:
     """Return the finding for log-probabilities times rewards whose sum is minimized."""
     found: dict[Site, list[tuple[float, np.ndarray, Call]]] = {}
     for index in sorted(step.below(root.source)):
@@ -59,9 +67,8 @@ def _weighted(step: Step, root: Root) -> tuple[Record, str] | None:
     kept = [one for one in found.values() if np.unique(np.concatenate([weight for _, weight, _ in one])).size > 1]
     if not kept or not all(sign > 0 for one in kept for sign, _, _ in one):
         return None
-    return kept[-1][-1][
-        2
-    ].record, "log-probabilities of actions, weighted by rewards, are minimized, without a minus sign"
+    what = "log-probabilities of actions, weighted by rewards, are minimized, without a minus sign"
+    return kept[-1][-1][2].record, what, np.concatenate([weight for _, weight, _ in kept[-1]])
 
 
 def lowered_spread(case: Case) -> tuple[Record, str, Root] | None:
@@ -188,13 +195,11 @@ def _is_probability(step: Step, source: Source) -> bool:
 
 
 def _weight(step: Step, source: Source, line: int) -> tuple[float, np.ndarray | None]:
-    """Return the sign with which a reward enters a weight of a line, and the weight; 0 if this is not clear."""
-    if not Case.has_array(step, source):
-        return 0.0, None
-    array = step.array(source)
-    values = np.asarray(array, dtype=float).reshape(-1) if np.size(array) else None
-    sign = 1.0
+    """Return the sign with which a reward enters a weight of a line, and the reward; 0 if this is not clear."""
+    values, sign = None, 1.0
     for _ in range(20):
+        if Case.has_array(step, source) and np.size(array := step.array(source)):
+            values = np.asarray(array, dtype=float).reshape(-1)
         call = step.producer(source)
         if call is None:
             return sign, values
@@ -219,7 +224,7 @@ def _is_computed(step: Step, source: Source) -> bool:
     return call is not None and call.weighted
 
 
-def _value_of_critic(case: Case, step: Step, root: Root) -> tuple[Record, str] | None:
+def _value_of_critic(case: Case, step: Step, root: Root) -> tuple[Record, str, np.ndarray] | None:
     """Return the finding for an actor that minimizes what a critic predicts; the critic learns rewards."""
     acting = [case.run.optimizers[number] for number in root.optimizers]
     held = {id(p) for x in acting for p in x.parameters}
@@ -232,25 +237,27 @@ def _value_of_critic(case: Case, step: Step, root: Root) -> tuple[Record, str] |
         outputs = [step.calls[x.call] for x in entry.outputs if x.call in below]
         if not mine or mine & held or not outputs or not entry.grad_enabled:
             continue
-        if any(x.shape[-1:] != (1,) and len(x.shape) > 1 for x in outputs) or not _learns_values(case, mine):
+        if any(x.shape[-1:] != (1,) and len(x.shape) > 1 for x in outputs):
             continue
         given = {p for x in outputs for p in map(id, step.leaves(Source(x.index, 0, None, None)))}
-        if given & held and all(slope_of(x) > 0 for x in outputs):
+        learned = _values_learned(case, mine) if given & held and all(slope_of(x) > 0 for x in outputs) else None
+        if learned is not None:
             what = "the actor minimizes the value that the critic predicts, and the critic learns rewards"
-            return head.record, what
+            return head.record, what, learned
     return None
 
 
-def _learns_values(case: Case, parameters: set[int]) -> bool:
-    """Return whether an optimizer trains these parameters by a regression."""
+def _values_learned(case: Case, parameters: set[int]) -> np.ndarray | None:
+    """Return the targets of the first regression by which an optimizer trains these parameters."""
     for step in case.run.steps:
         for root in step.roots:
             reached = {id(p) for p in step.leaves(root.source)}
             held = {id(p) for number in root.optimizers for p in case.run.optimizers[number].parameters}
-            names = {step.calls[i].name for i in step.below(root.source)}
-            if reached & parameters and held & parameters and names & _REGRESSIONS:
-                return True
-    return False
+            for call in case.loss_calls(step) if reached & parameters & held else ():
+                target = case.target(step, call) if call.name in _REGRESSIONS else None
+                if target is not None and call.index in step.below(root.source):
+                    return np.asarray(target, np.float64).reshape(-1)
+    return None
 
 
 def undiscounted(case: Case, step: Step, call: Call) -> Found | None:
