@@ -222,7 +222,7 @@ def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
     def enter(reference: Reference, refer: Reference) -> Reference:
         entries: list[Reference] = []  # the loop's functions in machine code, once it has run
 
-        def run(size: int, *arrays: Array) -> None:
+        def launch_loop(size: int, *arrays: Array) -> None:
             nonlocal entries
             found = loop(BASIC, name)
             launch(found, size, WORTH_SHARING, *[array.ravel() for array in arrays])
@@ -237,7 +237,7 @@ def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
                     dense = _dense(x) if least == SEVERAL else None
                     return run_loop(*dense) if dense else refer(x)
                 out = empty(x.shape, x.dtype)
-                run(x.size, x, out)
+                launch_loop(x.size, x, out)
                 return out
 
             @wraps(reference)
@@ -263,7 +263,7 @@ def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
             def write(out: Array, x: Array) -> None:
                 if x.size >= least and suits(out) and takes(x, least=least):
                     try:
-                        run(x.size, x, out)
+                        launch_loop(x.size, x, out)
                         return
                     except LoopMissing:
                         pass
@@ -279,7 +279,7 @@ def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
                     dense = _dense(x, y) if least == SEVERAL and not differ else None
                     return run_loop(*dense) if dense else refer(x, y)
                 out = empty(x.shape, x.dtype)
-                run(x.size, x, y, out)
+                launch_loop(x.size, x, y, out)
                 return out
 
             @wraps(reference)
