@@ -228,7 +228,7 @@ def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
             launch(found, size, WORTH_SHARING, *[array.ravel() for array in arrays])
             entries = found.entries
 
-        # Small arrays, for which each call of a function counts, pass by ``takes``, ``empty`` and ``launch``.
+        # For small arrays a Python call is a large part of the time: they skip ``takes``, ``empty`` and ``launch``.
         if _arity(reference) == 1:
 
             @wraps(reference)

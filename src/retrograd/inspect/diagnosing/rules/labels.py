@@ -40,7 +40,7 @@ _ROW_BY_ROW = frozenset(  # operators whose result has a row for each row of the
     ["linear", "conv1d", "conv2d", "conv3d", "batch_norm", "batch_norm_given", "layer_norm", "group_norm", "dropout"]
     + ["max_pool1d", "max_pool2d", "avg_pool2d", "adaptive_avg_pool2d", "softmax", "log_softmax", "normalize"]
 )
-_MEMORIZED = 0.5  # of the first loss, below which a batch counts as memorized
+_MEMORIZED = 0.5  # fraction of the first loss; below it a batch counts as memorized
 
 
 def _labels(case: Case) -> list[tuple[Step, Call, np.ndarray]]:
