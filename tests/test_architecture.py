@@ -29,6 +29,11 @@ Described = ast.FunctionDef | ast.ClassDef | ast.Module
 FILES_PER_FOLDER = 14
 FULLER_FOLDERS: dict[str, int] = {}  # and how many they may have; these bounds may only go down, too
 
+# Folders of tests that belong to no folder of the package: checks of everything, programs, and helpers.
+TESTS_OF_NO_FOLDER = {
+    "attack", "compiler/programs", "every_operator", "helpers", "inspect/doctor", "packages", "project", "typing",
+}  # fmt: skip
+
 # Modules that users import, which name rooms for them: only what they import themselves at once is an edge.
 TOP = {"retrograd", "retrograd._hooks"}
 
@@ -203,6 +208,13 @@ def test_no_folder_has_grown_full():
     assert full == {}, f"folders with more than {FILES_PER_FOLDER} modules: give each family of them a folder"
     known = {name for name in FULLER_FOLDERS if counts[name] <= FILES_PER_FOLDER}
     assert known == set(), "these folders need no bound of their own any more"
+
+
+def test_folders_of_tests_mirror_the_package():
+    tests = Path(__file__).resolve().parent
+    folders = {path.parent.relative_to(tests).as_posix() for path in tests.rglob("test_*.py")}
+    lost = {name for name in folders if not (PACKAGE / name).is_dir() and not (PACKAGE / f"{name}.py").is_file()}
+    assert {name for name in lost if not any(name.startswith(known) for known in TESTS_OF_NO_FOLDER)} == set()
 
 
 def test_each_folder_says_what_lives_there_and_who_calls_it():

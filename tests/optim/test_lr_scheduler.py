@@ -237,7 +237,7 @@ def test_errors():
         s.CosineAnnealingWarmRestarts(optimizer, 0)
     with pytest.raises(ValueError, match="same length"):
         s.CyclicLR(optimizer, [0.1], 0.2)
-    with pytest.raises(ValueError, match="mode is invalid"):
+    with pytest.raises(ValueError, match="mode must be .* got .square."):
         s.CyclicLR(optimizer, 0.1, 0.2, mode="square")
     with pytest.raises(ValueError, match="momentum or beta1"):
         s.CyclicLR(optim.Adagrad([rg.zeros(1, requires_grad=True)]), 0.1, 0.2)

@@ -98,7 +98,7 @@ def adaptive_avg_pool3d(input: Tensor, output_size: OutputSize) -> Tensor:
 def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: Literal[False] = False) -> Tensor:
     """The maximum over as many windows as wanted: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
 
-    Derivative: ``g`` at the place of each window's maximum: the first of equal elements, row by row, or the last NaN.
+    Derivative: ``g`` at each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, L)``, or ``(C, L)`` without a batch; the spatial size of the result is ``output_size``.
     Dtype: real floating; the result has the input's dtype.
 
@@ -123,7 +123,7 @@ def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: 
 def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: Literal[True]) -> MaxPool:
     """The maximum over as many windows as wanted: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
 
-    Derivative: ``g`` at the place of each window's maximum: the first of equal elements, row by row, or the last NaN.
+    Derivative: ``g`` at each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, L)``, or ``(C, L)`` without a batch; the spatial size of the result is ``output_size``.
     Dtype: real floating; the result has the input's dtype.
 
@@ -148,7 +148,7 @@ def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: 
 def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: builtins.bool = False) -> Tensor | MaxPool:
     """The maximum over as many windows as wanted: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
 
-    Derivative: ``g`` at the place of each window's maximum: the first of equal elements, row by row, or the last NaN.
+    Derivative: ``g`` at each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, L)``, or ``(C, L)`` without a batch; the spatial size of the result is ``output_size``.
     Dtype: real floating; the result has the input's dtype.
 
@@ -173,7 +173,7 @@ def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: 
 def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: Literal[False] = False) -> Tensor:
     """The maximum over as many windows as wanted: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
 
-    Derivative: ``g`` at the place of each window's maximum: the first of equal elements, row by row, or the last NaN.
+    Derivative: ``g`` at each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; the spatial size of the result is ``output_size``.
     Dtype: real floating; the result has the input's dtype.
 
@@ -198,7 +198,7 @@ def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: 
 def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: Literal[True]) -> MaxPool:
     """The maximum over as many windows as wanted: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
 
-    Derivative: ``g`` at the place of each window's maximum: the first of equal elements, row by row, or the last NaN.
+    Derivative: ``g`` at each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; the spatial size of the result is ``output_size``.
     Dtype: real floating; the result has the input's dtype.
 
@@ -223,7 +223,7 @@ def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: 
 def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: builtins.bool = False) -> Tensor | MaxPool:
     """The maximum over as many windows as wanted: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
 
-    Derivative: ``g`` at the place of each window's maximum: the first of equal elements, row by row, or the last NaN.
+    Derivative: ``g`` at each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; the spatial size of the result is ``output_size``.
     Dtype: real floating; the result has the input's dtype.
 
@@ -248,7 +248,7 @@ def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: 
 def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: Literal[False] = False) -> Tensor:
     """The maximum over as many windows as wanted: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
 
-    Derivative: ``g`` at the place of each window's maximum: the first of equal elements, row by row, or the last NaN.
+    Derivative: ``g`` at each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; the spatial size of the result is ``output_size``.
     Dtype: real floating; the result has the input's dtype.
 
@@ -273,7 +273,7 @@ def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: 
 def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: Literal[True]) -> MaxPool:
     """The maximum over as many windows as wanted: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
 
-    Derivative: ``g`` at the place of each window's maximum: the first of equal elements, row by row, or the last NaN.
+    Derivative: ``g`` at each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; the spatial size of the result is ``output_size``.
     Dtype: real floating; the result has the input's dtype.
 
@@ -298,7 +298,7 @@ def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: 
 def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: builtins.bool = False) -> Tensor | MaxPool:
     """The maximum over as many windows as wanted: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
 
-    Derivative: ``g`` at the place of each window's maximum: the first of equal elements, row by row, or the last NaN.
+    Derivative: ``g`` at each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; the spatial size of the result is ``output_size``.
     Dtype: real floating; the result has the input's dtype.
 
@@ -490,7 +490,7 @@ def bilinear(input1: Operand, input2: Operand, weight: Operand, bias: Operand | 
         input1: the rows on the left.
         input2: the rows on the right.
         weight: a matrix per output.
-        bias: the summand; none by default.
+        bias: added to each result; none by default.
 
     Raises:
         TypeError: ``input1`` is not a Tensor, array or number.
@@ -856,7 +856,7 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, s
     """``-sum_c y_c log(softmax(input)_c)``: the cross entropy between targets y and the softmax of logits.
 
     Derivative: input: ``g (softmax(input) - y)`` for each example, times its weight, over the mean's divisor; 0 for
-    what is ignored, also where everything is (and the mean itself NaN). Probabilities: ``-g log(softmax(input))``.
+    ignored examples, even if all are ignored and the mean is NaN. Probabilities: ``-g log(softmax(input))``.
     Shape: input ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``; the result is 0-d, or with reduction ``"none"`` has the
     input's shape without C.
     Dtype: real floating, kept; weight has the input's.
@@ -1152,7 +1152,7 @@ def fold(input: Tensor, output_size: Size, kernel_size: Size, dilation: Size = 1
             [1., 2., 1.]])
     """
 def fractional_max_pool2d(input: Operand, kernel_size: builtins.int | Sequence[builtins.int], output_size: builtins.int | Sequence[builtins.int] | None = None, output_ratio: builtins.float | Sequence[builtins.float] | None = None, return_indices: builtins.bool = False, _random_samples: Tensor | None = None) -> Tensor | Pooled:
-    """The maximum of each of ``output_size`` windows, whose places are drawn for each plane.
+    """The maximum of each of ``output_size`` windows, whose positions are drawn for each plane.
 
     Derivative: input: ``g`` at the maxima.
     Shape: (N, C, H, W) or (C, H, W) to the same with ``output_size``.
@@ -1163,7 +1163,7 @@ def fractional_max_pool2d(input: Operand, kernel_size: builtins.int | Sequence[b
         kernel_size: the windows' lengths.
         output_size: how many windows along each dimension.
         output_ratio: instead, the output's lengths as parts of the input's.
-        return_indices: return the maxima's places, too.
+        return_indices: return the maxima's positions, too.
         _random_samples: the numbers in ``[0, 1)`` that place the windows, (N, C, 2); by default drawn.
 
     Returns:
@@ -1180,11 +1180,11 @@ def fractional_max_pool2d(input: Operand, kernel_size: builtins.int | Sequence[b
     (1, 1, 2, 2)
     """
 def fractional_max_pool2d_with_indices(input: Operand, kernel_size: builtins.int | Sequence[builtins.int], output_size: builtins.int | Sequence[builtins.int] | None = None, output_ratio: builtins.float | Sequence[builtins.float] | None = None, return_indices: builtins.bool = False, _random_samples: Tensor | None = None) -> Pooled:
-    """As ``fractional_max_pool2d``, with the places of the maxima in each plane, flattened.
+    """As ``fractional_max_pool2d``, with the positions of the maxima in each flattened plane.
 
     Derivative: input: ``g`` at the maxima.
     Shape: (N, C, H, W) or (C, H, W) to the same with ``output_size``, twice.
-    Dtype: real floating; kept; the places int64.
+    Dtype: real floating; kept; the positions int64.
 
     Args:
         input: the input Tensor.
@@ -1208,7 +1208,7 @@ def fractional_max_pool2d_with_indices(input: Operand, kernel_size: builtins.int
     (1, 1, 2, 2)
     """
 def fractional_max_pool3d(input: Operand, kernel_size: builtins.int | Sequence[builtins.int], output_size: builtins.int | Sequence[builtins.int] | None = None, output_ratio: builtins.float | Sequence[builtins.float] | None = None, return_indices: builtins.bool = False, _random_samples: Tensor | None = None) -> Tensor | Pooled:
-    """The maximum of each of ``output_size`` windows, whose places are drawn for each plane.
+    """The maximum of each of ``output_size`` windows, whose positions are drawn for each plane.
 
     Derivative: input: ``g`` at the maxima.
     Shape: (N, C, D, H, W) or (C, D, H, W) to the same with ``output_size``.
@@ -1219,7 +1219,7 @@ def fractional_max_pool3d(input: Operand, kernel_size: builtins.int | Sequence[b
         kernel_size: the windows' lengths.
         output_size: how many windows along each dimension.
         output_ratio: instead, the output's lengths as parts of the input's.
-        return_indices: return the maxima's places, too.
+        return_indices: return the maxima's positions, too.
         _random_samples: the numbers in ``[0, 1)`` that place the windows, (N, C, 3); by default drawn.
 
     Returns:
@@ -1236,11 +1236,11 @@ def fractional_max_pool3d(input: Operand, kernel_size: builtins.int | Sequence[b
     (1, 1, 2, 2, 2)
     """
 def fractional_max_pool3d_with_indices(input: Operand, kernel_size: builtins.int | Sequence[builtins.int], output_size: builtins.int | Sequence[builtins.int] | None = None, output_ratio: builtins.float | Sequence[builtins.float] | None = None, return_indices: builtins.bool = False, _random_samples: Tensor | None = None) -> Pooled:
-    """As ``fractional_max_pool3d``, with the places of the maxima in each plane, flattened.
+    """As ``fractional_max_pool3d``, with the positions of the maxima in each flattened plane.
 
     Derivative: input: ``g`` at the maxima.
     Shape: (N, C, D, H, W) or (C, D, H, W) to the same with ``output_size``, twice.
-    Dtype: real floating; kept; the places int64.
+    Dtype: real floating; kept; the positions int64.
 
     Args:
         input: the input Tensor.
@@ -1757,7 +1757,7 @@ def linear(input: Operand, weight: Operand, bias: Operand | None = None) -> Tens
     Args:
         input: the rows.
         weight: a row per output.
-        bias: the summand; none by default.
+        bias: added to each result; none by default.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -1960,7 +1960,7 @@ def max_pool1d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
 
     The padding is minus infinity. The maximum of a window that holds NaN is NaN.
 
-    Derivative: ``g`` at the place of each window's maximum: the first of equal elements, row by row, or the last NaN.
+    Derivative: ``g`` at each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, L)``, or ``(C, L)`` without a batch; per axis
     ``L' = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`` windows, with ``ceil_mode`` rounded up.
     Dtype: real floating and integers; the result has the input's dtype.
@@ -1992,7 +1992,7 @@ def max_pool1d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
 
     The padding is minus infinity. The maximum of a window that holds NaN is NaN.
 
-    Derivative: ``g`` at the place of each window's maximum: the first of equal elements, row by row, or the last NaN.
+    Derivative: ``g`` at each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, L)``, or ``(C, L)`` without a batch; per axis
     ``L' = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`` windows, with ``ceil_mode`` rounded up.
     Dtype: real floating and integers; the result has the input's dtype.
@@ -2024,7 +2024,7 @@ def max_pool1d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
 
     The padding is minus infinity. The maximum of a window that holds NaN is NaN.
 
-    Derivative: ``g`` at the place of each window's maximum: the first of equal elements, row by row, or the last NaN.
+    Derivative: ``g`` at each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, L)``, or ``(C, L)`` without a batch; per axis
     ``L' = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`` windows, with ``ceil_mode`` rounded up.
     Dtype: real floating and integers; the result has the input's dtype.
@@ -2056,7 +2056,7 @@ def max_pool2d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
 
     The padding is minus infinity. The maximum of a window that holds NaN is NaN.
 
-    Derivative: ``g`` at the place of each window's maximum: the first of equal elements, row by row, or the last NaN.
+    Derivative: ``g`` at each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; per axis
     ``L' = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`` windows, with ``ceil_mode`` rounded up.
     Dtype: real floating and integers; the result has the input's dtype.
@@ -2089,7 +2089,7 @@ def max_pool2d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
 
     The padding is minus infinity. The maximum of a window that holds NaN is NaN.
 
-    Derivative: ``g`` at the place of each window's maximum: the first of equal elements, row by row, or the last NaN.
+    Derivative: ``g`` at each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; per axis
     ``L' = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`` windows, with ``ceil_mode`` rounded up.
     Dtype: real floating and integers; the result has the input's dtype.
@@ -2122,7 +2122,7 @@ def max_pool2d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
 
     The padding is minus infinity. The maximum of a window that holds NaN is NaN.
 
-    Derivative: ``g`` at the place of each window's maximum: the first of equal elements, row by row, or the last NaN.
+    Derivative: ``g`` at each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; per axis
     ``L' = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`` windows, with ``ceil_mode`` rounded up.
     Dtype: real floating and integers; the result has the input's dtype.
@@ -2155,7 +2155,7 @@ def max_pool3d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
 
     The padding is minus infinity. The maximum of a window that holds NaN is NaN.
 
-    Derivative: ``g`` at the place of each window's maximum: the first of equal elements, row by row, or the last NaN.
+    Derivative: ``g`` at each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; per axis
     ``L' = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`` windows, with ``ceil_mode`` rounded up.
     Dtype: real floating and integers; the result has the input's dtype.
@@ -2187,7 +2187,7 @@ def max_pool3d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
 
     The padding is minus infinity. The maximum of a window that holds NaN is NaN.
 
-    Derivative: ``g`` at the place of each window's maximum: the first of equal elements, row by row, or the last NaN.
+    Derivative: ``g`` at each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; per axis
     ``L' = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`` windows, with ``ceil_mode`` rounded up.
     Dtype: real floating and integers; the result has the input's dtype.
@@ -2219,7 +2219,7 @@ def max_pool3d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
 
     The padding is minus infinity. The maximum of a window that holds NaN is NaN.
 
-    Derivative: ``g`` at the place of each window's maximum: the first of equal elements, row by row, or the last NaN.
+    Derivative: ``g`` at each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; per axis
     ``L' = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`` windows, with ``ceil_mode`` rounded up.
     Dtype: real floating and integers; the result has the input's dtype.

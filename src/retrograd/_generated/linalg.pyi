@@ -460,7 +460,7 @@ def inv_ex(A: Tensor, *, check_errors: builtins.bool = False) -> InvExResult:
         A: square matrices.
         check_errors: whether to raise an error nevertheless.
 
-    Returns: (inverse, info): info is the place, from 1, of a zero pivot of a singular matrix. Its inverse is
+    Returns: (inverse, info): info is the position, from 1, of a zero pivot of a singular matrix. Its inverse is
         infinite or NaN.
 
     Raises:
@@ -482,7 +482,7 @@ def inv_ex(*, input: Tensor, check_errors: builtins.bool = False) -> InvExResult
         A: square matrices.
         check_errors: whether to raise an error nevertheless.
 
-    Returns: (inverse, info): info is the place, from 1, of a zero pivot of a singular matrix. Its inverse is
+    Returns: (inverse, info): info is the position, from 1, of a zero pivot of a singular matrix. Its inverse is
         infinite or NaN.
 
     Raises:
@@ -690,7 +690,7 @@ def lu_factor(A: Operand, *, pivot: builtins.bool = True) -> LUFactors:
     """
 @overload
 def lu_factor_ex(A: Tensor, *, pivot: builtins.bool = True, check_errors: builtins.bool = False) -> LUFactorExResult:
-    """``lu_factor`` with the place of the first zero pivot, for which ``lu_solve`` would divide by zero.
+    """``lu_factor`` with the position of the first zero pivot, for which ``lu_solve`` would divide by zero.
 
     Derivative: ``lu_factor``'s.
     Shape: ``(..., m, n)``; LU as A, pivots ``(..., min(m, n))``, info ``(...)``.
@@ -701,7 +701,7 @@ def lu_factor_ex(A: Tensor, *, pivot: builtins.bool = True, check_errors: builti
         pivot: whether rows are interchanged.
         check_errors: whether to raise where a pivot is zero.
 
-    Returns: (LU, pivots, info): info is the place, from 1, of the first zero pivot, or 0.
+    Returns: (LU, pivots, info): info is the position, from 1, of the first zero pivot, or 0.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
@@ -712,7 +712,7 @@ def lu_factor_ex(A: Tensor, *, pivot: builtins.bool = True, check_errors: builti
     """
 @overload
 def lu_factor_ex(*, input: Tensor, pivot: builtins.bool = True, check_errors: builtins.bool = False) -> LUFactorExResult:
-    """``lu_factor`` with the place of the first zero pivot, for which ``lu_solve`` would divide by zero.
+    """``lu_factor`` with the position of the first zero pivot, for which ``lu_solve`` would divide by zero.
 
     Derivative: ``lu_factor``'s.
     Shape: ``(..., m, n)``; LU as A, pivots ``(..., min(m, n))``, info ``(...)``.
@@ -723,7 +723,7 @@ def lu_factor_ex(*, input: Tensor, pivot: builtins.bool = True, check_errors: bu
         pivot: whether rows are interchanged.
         check_errors: whether to raise where a pivot is zero.
 
-    Returns: (LU, pivots, info): info is the place, from 1, of the first zero pivot, or 0.
+    Returns: (LU, pivots, info): info is the position, from 1, of the first zero pivot, or 0.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
@@ -1153,7 +1153,7 @@ def solve_ex(A: Tensor, B: Tensor, *, left: builtins.bool = True, check_errors: 
         left: solve ``A @ X = B`` instead of ``X @ A = B``.
         check_errors: whether to raise an error nevertheless.
 
-    Returns: (result, info): info is the place, from 1, of a zero pivot of a singular A. Its result is infinite or NaN.
+    Returns: (result, info): info is the position, from 1, of a zero pivot of a singular A. Its result is not finite.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
@@ -1176,7 +1176,7 @@ def solve_ex(*, input: Tensor, B: Tensor, left: builtins.bool = True, check_erro
         left: solve ``A @ X = B`` instead of ``X @ A = B``.
         check_errors: whether to raise an error nevertheless.
 
-    Returns: (result, info): info is the place, from 1, of a zero pivot of a singular A. Its result is infinite or NaN.
+    Returns: (result, info): info is the position, from 1, of a zero pivot of a singular A. Its result is not finite.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
@@ -1199,7 +1199,7 @@ def solve_ex(A: Tensor, *, b: Tensor, left: builtins.bool = True, check_errors: 
         left: solve ``A @ X = B`` instead of ``X @ A = B``.
         check_errors: whether to raise an error nevertheless.
 
-    Returns: (result, info): info is the place, from 1, of a zero pivot of a singular A. Its result is infinite or NaN.
+    Returns: (result, info): info is the position, from 1, of a zero pivot of a singular A. Its result is not finite.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.

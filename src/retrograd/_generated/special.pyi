@@ -955,7 +955,7 @@ def shifted_chebyshev_polynomial_w(input: Operand, n: Operand) -> Tensor:
     tensor([ -1., 239.])
     """
 def sinc(input: Tensor) -> Tensor:
-    """``sin(pi input) / (pi input)``, elementwise, and 1 at 0: the normalised sinc.
+    """``sin(pi input) / (pi input)``, elementwise, and 1 at 0: the normalized sinc.
 
     Derivative: with x the input ``g * (cos(pi x) - sinc(x)) / x``, 0 at 0.
     Shape: any; the result has the input's shape.

@@ -380,7 +380,7 @@ class TensorMethods:
         Dtype: any, the same for all arguments and the result.
 
         Args:
-            input: the summand.
+            input: the Tensor that is added to the product.
             batch1: the matrices on the left.
             batch2: the matrices on the right.
             beta: the factor of the input; with 0 its values do not count, NaN included.
@@ -449,7 +449,7 @@ class TensorMethods:
         Dtype: any, the same for all arguments and the result.
 
         Args:
-            input: the summand.
+            input: the Tensor that is added to the product.
             mat1: the matrix on the left.
             mat2: the matrix on the right.
             beta: the factor of the input; with 0 its values do not count, NaN included.
@@ -473,7 +473,7 @@ class TensorMethods:
         Dtype: any, the same for all arguments and the result.
 
         Args:
-            input: the summand.
+            input: the Tensor that is added to the product.
             mat: the matrix.
             vec: the vector.
             beta: the factor of the input; with 0 its values do not count, NaN included.
@@ -496,7 +496,7 @@ class TensorMethods:
         Dtype: any, the same for all arguments and the result.
 
         Args:
-            input: the summand.
+            input: the Tensor that is added to the product.
             vec1: the vector of the rows.
             vec2: the vector of the columns.
             beta: the factor of the input; with 0 its values do not count, NaN included.
@@ -857,15 +857,15 @@ class TensorMethods:
     def as_strided(self, size: Size, stride: Size, storage_offset: builtins.int | None = None) -> Tensor:
         """``out[i, j, ..] = memory[storage_offset + i * stride[0] + j * stride[1] + ..]``: any view of the input's memory.
 
-        Derivative: ``g`` in its place, summed where elements of the result share memory, and divided among elements of the
-        input that do.
+        Derivative: ``g`` at its position, summed where elements of the result share memory, and divided among
+        elements of the input that share memory.
         Shape: any to ``size``.
         Dtype: any; the result has the input's dtype.
 
         Args:
             input: the input Tensor.
             size: the shape of the view.
-            stride: per dimension, how many elements of memory lie between neighbours; not negative.
+            stride: per dimension, how many elements of memory lie between neighbors; not negative.
             storage_offset: the start of the view in memory; by default that of the input.
 
         Raises:
@@ -890,7 +890,7 @@ class TensorMethods:
             input: the input Tensor.
             src: the values to write.
             size: the shape of the view.
-            stride: per dimension, how many elements of memory lie between neighbours; not negative.
+            stride: per dimension, how many elements of memory lie between neighbors; not negative.
             storage_offset: the start of the view in memory; by default that of the input.
 
         Raises:
@@ -1027,7 +1027,7 @@ class TensorMethods:
         Dtype: any, the same for all arguments and the result.
 
         Args:
-            input: the summand.
+            input: the Tensor that is added to the product.
             batch1: the matrices on the left.
             batch2: the matrices on the right.
             beta: the factor of the input; with 0 its values do not count, NaN included.
@@ -2310,7 +2310,7 @@ class TensorMethods:
     def dsplit(self, indices_or_sections: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
         """``[x[:, :, a:b], ...]``: views of equal pieces along dimension 2, or of those between the given positions.
 
-        Derivative: ``g`` of the pieces, each in its place.
+        Derivative: ``g`` of the pieces, each at its position.
         Shape: that of the input except for this dimension.
         Dtype: any; the result has the input's dtype.
 
@@ -2329,7 +2329,7 @@ class TensorMethods:
     def dsplit(self, *, indices: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
         """``[x[:, :, a:b], ...]``: views of equal pieces along dimension 2, or of those between the given positions.
 
-        Derivative: ``g`` of the pieces, each in its place.
+        Derivative: ``g`` of the pieces, each at its position.
         Shape: that of the input except for this dimension.
         Dtype: any; the result has the input's dtype.
 
@@ -2348,7 +2348,7 @@ class TensorMethods:
     def dsplit(self, *, sections: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
         """``[x[:, :, a:b], ...]``: views of equal pieces along dimension 2, or of those between the given positions.
 
-        Derivative: ``g`` of the pieces, each in its place.
+        Derivative: ``g`` of the pieces, each at its position.
         Shape: that of the input except for this dimension.
         Dtype: any; the result has the input's dtype.
 
@@ -3190,7 +3190,7 @@ class TensorMethods:
 
         Vectors are split along dimension 0.
 
-        Derivative: ``g`` of the pieces, each in its place.
+        Derivative: ``g`` of the pieces, each at its position.
         Shape: that of the input except for this dimension.
         Dtype: any; the result has the input's dtype.
 
@@ -3211,7 +3211,7 @@ class TensorMethods:
 
         Vectors are split along dimension 0.
 
-        Derivative: ``g`` of the pieces, each in its place.
+        Derivative: ``g`` of the pieces, each at its position.
         Shape: that of the input except for this dimension.
         Dtype: any; the result has the input's dtype.
 
@@ -3232,7 +3232,7 @@ class TensorMethods:
 
         Vectors are split along dimension 0.
 
-        Derivative: ``g`` of the pieces, each in its place.
+        Derivative: ``g`` of the pieces, each at its position.
         Shape: that of the input except for this dimension.
         Dtype: any; the result has the input's dtype.
 
@@ -5213,7 +5213,7 @@ class TensorMethods:
             q: a number or a 1-dimensional Tensor, in ``[0, 1]``.
             dim: the dimension, by default the flattened input.
             keepdim: keep the reduced dimensions, with length 1.
-            interpolation: between the two neighbours of a fractional rank: ``"linear"``, ``"lower"``, ``"higher"``,
+            interpolation: between the two neighbors of a fractional rank: ``"linear"``, ``"lower"``, ``"higher"``,
                 ``"midpoint"`` or ``"nearest"``.
 
         Raises:
@@ -5249,7 +5249,7 @@ class TensorMethods:
     def narrow(self, dim: builtins.int, start: builtins.int | Tensor, length: builtins.int) -> Tensor:
         """``input[.., start : start + length, ..]``: a view of consecutive slices along a dimension.
 
-        Derivative: ``g`` in its place, 0 elsewhere.
+        Derivative: ``g`` at its position, 0 elsewhere.
         Shape: (*, n, *) to (*, length, *).
         Dtype: any; the result has the input's dtype.
 
@@ -5272,7 +5272,7 @@ class TensorMethods:
     def narrow(self, *, axis: builtins.int, start: builtins.int | Tensor, length: builtins.int) -> Tensor:
         """``input[.., start : start + length, ..]``: a view of consecutive slices along a dimension.
 
-        Derivative: ``g`` in its place, 0 elsewhere.
+        Derivative: ``g`` at its position, 0 elsewhere.
         Shape: (*, n, *) to (*, length, *).
         Dtype: any; the result has the input's dtype.
 
@@ -5295,7 +5295,7 @@ class TensorMethods:
     def narrow_copy(self, dim: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
         """``narrow(input, dim, start, length)``, copied.
 
-        Derivative: ``g`` in its place, 0 elsewhere.
+        Derivative: ``g`` at its position, 0 elsewhere.
         Shape: (*, n, *) to (*, length, *).
         Dtype: any; the result has the input's dtype.
 
@@ -5318,7 +5318,7 @@ class TensorMethods:
     def narrow_copy(self, *, axis: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
         """``narrow(input, dim, start, length)``, copied.
 
-        Derivative: ``g`` in its place, 0 elsewhere.
+        Derivative: ``g`` at its position, 0 elsewhere.
         Shape: (*, n, *) to (*, length, *).
         Dtype: any; the result has the input's dtype.
 
@@ -5986,7 +5986,7 @@ class TensorMethods:
     def quantile(self, q: builtins.float | Tensor, dim: Dim | None = None, keepdim: builtins.bool = False, *, interpolation: Interpolation = 'linear', axis: Dim | None = None, keepdims: builtins.bool = False) -> Tensor:
         """``x_(k) + (r - k) (x_(k+1) - x_(k))`` at rank ``r = q (n - 1)``, ``k = floor(r)``, of the sorted elements.
 
-        Derivative: input: ``g`` times the interpolation weights at the two neighbours; q: ``g (n - 1)`` times
+        Derivative: input: ``g`` times the interpolation weights at the two neighbors; q: ``g (n - 1)`` times
         their difference, 0 where the rank is an integer or rounded.
         Shape: any; the result is without the dimension (length 1 with ``keepdim``); a 1-d q prepends a dimension.
         Dtype: float32 and float64, the same for q; preserved.
@@ -5996,7 +5996,7 @@ class TensorMethods:
             q: a number or a 1-dimensional Tensor, in ``[0, 1]``.
             dim: the dimension, by default the flattened input.
             keepdim: keep the reduced dimensions, with length 1.
-            interpolation: between the two neighbours of a fractional rank: ``"linear"``, ``"lower"``, ``"higher"``,
+            interpolation: between the two neighbors of a fractional rank: ``"linear"``, ``"lower"``, ``"higher"``,
                 ``"midpoint"`` or ``"nearest"``.
 
         Raises:
@@ -6540,7 +6540,7 @@ class TensorMethods:
     def select(self, dim: builtins.int, index: builtins.int | Tensor) -> Tensor:
         """``input[.., index, ..]``: a view of one slice along a dimension.
 
-        Derivative: ``g`` in its place, 0 elsewhere.
+        Derivative: ``g`` at its position, 0 elsewhere.
         Shape: (*, n, *) to (*, *).
         Dtype: any; the result has the input's dtype.
 
@@ -6560,7 +6560,7 @@ class TensorMethods:
     def select(self, *, axis: builtins.int, index: builtins.int | Tensor) -> Tensor:
         """``input[.., index, ..]``: a view of one slice along a dimension.
 
-        Derivative: ``g`` in its place, 0 elsewhere.
+        Derivative: ``g`` at its position, 0 elsewhere.
         Shape: (*, n, *) to (*, *).
         Dtype: any; the result has the input's dtype.
 
@@ -6713,7 +6713,7 @@ class TensorMethods:
     def sin_(self) -> Tensor:
         """In-place form of ``sin``: the result replaces the values of the Tensor, which is returned."""
     def sinc(self) -> Tensor:
-        """``sin(pi input) / (pi input)``, elementwise, and 1 at 0: the normalised sinc.
+        """``sin(pi input) / (pi input)``, elementwise, and 1 at 0: the normalized sinc.
 
         Derivative: with x the input ``g * (cos(pi x) - sinc(x)) / x``, 0 at 0.
         Shape: any; the result has the input's shape.
@@ -7346,7 +7346,7 @@ class TensorMethods:
     def tensor_split(self, indices_or_sections: Dims | Tensor, dim: builtins.int = 0, *, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
         """``[x[:a], x[a:b], ...]``: views of nearly equal pieces along a dimension, or of those between given positions.
 
-        Derivative: ``g`` of the pieces, each in its place.
+        Derivative: ``g`` of the pieces, each at its position.
         Shape: (*, n, *) to pieces (*, n // count or one more, *).
         Dtype: any; the result has the input's dtype.
 
@@ -7367,7 +7367,7 @@ class TensorMethods:
     def tensor_split(self, *, indices: Dims | Tensor, dim: builtins.int = 0, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
         """``[x[:a], x[a:b], ...]``: views of nearly equal pieces along a dimension, or of those between given positions.
 
-        Derivative: ``g`` of the pieces, each in its place.
+        Derivative: ``g`` of the pieces, each at its position.
         Shape: (*, n, *) to pieces (*, n // count or one more, *).
         Dtype: any; the result has the input's dtype.
 
@@ -7388,7 +7388,7 @@ class TensorMethods:
     def tensor_split(self, *, sections: Dims | Tensor, dim: builtins.int = 0, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
         """``[x[:a], x[a:b], ...]``: views of nearly equal pieces along a dimension, or of those between given positions.
 
-        Derivative: ``g`` of the pieces, each in its place.
+        Derivative: ``g`` of the pieces, each at its position.
         Shape: (*, n, *) to pieces (*, n // count or one more, *).
         Dtype: any; the result has the input's dtype.
 
@@ -7480,7 +7480,7 @@ class TensorMethods:
     def to_sparse_csc(self) -> CompressedColumnsTensor:
         """``sparse_csc_tensor`` of what is not zero in a matrix.
 
-        Derivative: ``g`` at the places.
+        Derivative: ``g`` at the coordinates of the values.
         Shape: (n, m), kept.
         Dtype: any; the result has the input's dtype.
 
@@ -7493,7 +7493,7 @@ class TensorMethods:
     def to_sparse_csr(self) -> CompressedTensor:
         """``sparse_csr_tensor`` of what is not zero in a matrix.
 
-        Derivative: ``g`` at the places.
+        Derivative: ``g`` at the coordinates of the values.
         Shape: (n, m), kept.
         Dtype: any; the result has the input's dtype.
 
@@ -7508,7 +7508,7 @@ class TensorMethods:
 
         NaN counts as the largest. For small ``k`` the input is partitioned, in linear time, not sorted.
 
-        Derivative: ``g`` at the place each element came from.
+        Derivative: ``g`` at the position that each element came from.
         Shape: any; the results have length ``k`` along ``dim``.
         Dtype: any but complex; values have the dtype of the input, indices are int64.
 
@@ -7805,7 +7805,7 @@ class TensorMethods:
     def unfold(self, dimension: builtins.int, size: builtins.int, step: builtins.int) -> Tensor:
         """``out[.., i, .., j] = self[.., i * step + j, ..]``: a view of all windows along a dimension.
 
-        Derivative: ``g`` in its place, summed where windows overlap.
+        Derivative: ``g`` at its position, summed where windows overlap.
         Shape: (*, n, *) to (*, (n - size) // step + 1, *, size); () to (size,).
         Dtype: any; the result has the input's dtype.
 
@@ -8120,7 +8120,7 @@ class TensorMethods:
     def vsplit(self, indices_or_sections: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
         """``[x[:a], x[a:b], ...]``: views of equal pieces along dimension 0, or of those between the given positions.
 
-        Derivative: ``g`` of the pieces, each in its place.
+        Derivative: ``g`` of the pieces, each at its position.
         Shape: that of the input except for this dimension.
         Dtype: any; the result has the input's dtype.
 
@@ -8139,7 +8139,7 @@ class TensorMethods:
     def vsplit(self, *, indices: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
         """``[x[:a], x[a:b], ...]``: views of equal pieces along dimension 0, or of those between the given positions.
 
-        Derivative: ``g`` of the pieces, each in its place.
+        Derivative: ``g`` of the pieces, each at its position.
         Shape: that of the input except for this dimension.
         Dtype: any; the result has the input's dtype.
 
@@ -8158,7 +8158,7 @@ class TensorMethods:
     def vsplit(self, *, sections: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
         """``[x[:a], x[a:b], ...]``: views of equal pieces along dimension 0, or of those between the given positions.
 
-        Derivative: ``g`` of the pieces, each in its place.
+        Derivative: ``g`` of the pieces, each at its position.
         Shape: that of the input except for this dimension.
         Dtype: any; the result has the input's dtype.
 

@@ -160,7 +160,7 @@ def addbmm(input: Operand, batch1: Operand, batch2: Operand, *, beta: Number = 1
     Dtype: any, the same for all arguments and the result.
 
     Args:
-        input: the summand.
+        input: the Tensor that is added to the product.
         batch1: the matrices on the left.
         batch2: the matrices on the right.
         beta: the factor of the input; with 0 its values do not count, NaN included.
@@ -223,7 +223,7 @@ def addmm(input: Operand, mat1: Operand, mat2: Operand, *, beta: Number = 1, alp
     Dtype: any, the same for all arguments and the result.
 
     Args:
-        input: the summand.
+        input: the Tensor that is added to the product.
         mat1: the matrix on the left.
         mat2: the matrix on the right.
         beta: the factor of the input; with 0 its values do not count, NaN included.
@@ -245,7 +245,7 @@ def addmv(input: Operand, mat: Operand, vec: Operand, *, beta: Number = 1, alpha
     Dtype: any, the same for all arguments and the result.
 
     Args:
-        input: the summand.
+        input: the Tensor that is added to the product.
         mat: the matrix.
         vec: the vector.
         beta: the factor of the input; with 0 its values do not count, NaN included.
@@ -266,7 +266,7 @@ def addr(input: Operand, vec1: Operand, vec2: Operand, *, beta: Number = 1, alph
     Dtype: any, the same for all arguments and the result.
 
     Args:
-        input: the summand.
+        input: the Tensor that is added to the product.
         vec1: the vector of the rows.
         vec2: the vector of the columns.
         beta: the factor of the input; with 0 its values do not count, NaN included.
@@ -645,15 +645,15 @@ def argwhere(input: Tensor) -> Tensor:
 def as_strided(input: Tensor, size: Size, stride: Size, storage_offset: builtins.int | None = None) -> Tensor:
     """``out[i, j, ..] = memory[storage_offset + i * stride[0] + j * stride[1] + ..]``: any view of the input's memory.
 
-    Derivative: ``g`` in its place, summed where elements of the result share memory, and divided among elements of the
-    input that do.
+    Derivative: ``g`` at its position, summed where elements of the result share memory, and divided among
+    elements of the input that share memory.
     Shape: any to ``size``.
     Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
         size: the shape of the view.
-        stride: per dimension, how many elements of memory lie between neighbours; not negative.
+        stride: per dimension, how many elements of memory lie between neighbors; not negative.
         storage_offset: the start of the view in memory; by default that of the input.
 
     Raises:
@@ -668,15 +668,15 @@ def as_strided(input: Tensor, size: Size, stride: Size, storage_offset: builtins
 def as_strided_copy(input: Tensor, size: Size, stride: Size, storage_offset: builtins.int | None = None) -> Tensor:
     """``as_strided(input, size, stride, storage_offset)``, copied.
 
-    Derivative: ``g`` in its place, summed where elements of the result share memory, and divided among elements of the
-    input that do.
+    Derivative: ``g`` at its position, summed where elements of the result share memory, and divided among
+    elements of the input that share memory.
     Shape: any to ``size``.
     Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
         size: the shape of the view.
-        stride: per dimension, how many elements of memory lie between neighbours; not negative.
+        stride: per dimension, how many elements of memory lie between neighbors; not negative.
         storage_offset: the start of the view in memory; by default that of the input.
 
     Raises:
@@ -698,7 +698,7 @@ def as_strided_scatter(input: Tensor, src: Tensor, size: Size, stride: Size, sto
         input: the input Tensor.
         src: the values to write.
         size: the shape of the view.
-        stride: per dimension, how many elements of memory lie between neighbours; not negative.
+        stride: per dimension, how many elements of memory lie between neighbors; not negative.
         storage_offset: the start of the view in memory; by default that of the input.
 
     Raises:
@@ -1002,7 +1002,7 @@ def baddbmm(input: Operand, batch1: Operand, batch2: Operand, *, beta: Number = 
     Dtype: any, the same for all arguments and the result.
 
     Args:
-        input: the summand.
+        input: the Tensor that is added to the product.
         batch1: the matrices on the left.
         batch2: the matrices on the right.
         beta: the factor of the input; with 0 its values do not count, NaN included.
@@ -2451,7 +2451,7 @@ def dot(input: Operand, tensor: Operand) -> Tensor:
 def dsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
     """``[x[:, :, a:b], ...]``: views of equal pieces along dimension 2, or of those between the given positions.
 
-    Derivative: ``g`` of the pieces, each in its place.
+    Derivative: ``g`` of the pieces, each at its position.
     Shape: that of the input except for this dimension.
     Dtype: any; the result has the input's dtype.
 
@@ -2470,7 +2470,7 @@ def dsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> builtins.tuple[
 def dsplit(input: Tensor, *, indices: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
     """``[x[:, :, a:b], ...]``: views of equal pieces along dimension 2, or of those between the given positions.
 
-    Derivative: ``g`` of the pieces, each in its place.
+    Derivative: ``g`` of the pieces, each at its position.
     Shape: that of the input except for this dimension.
     Dtype: any; the result has the input's dtype.
 
@@ -2489,7 +2489,7 @@ def dsplit(input: Tensor, *, indices: Dims | Tensor) -> builtins.tuple[Tensor, .
 def dsplit(input: Tensor, *, sections: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
     """``[x[:, :, a:b], ...]``: views of equal pieces along dimension 2, or of those between the given positions.
 
-    Derivative: ``g`` of the pieces, each in its place.
+    Derivative: ``g`` of the pieces, each at its position.
     Shape: that of the input except for this dimension.
     Dtype: any; the result has the input's dtype.
 
@@ -3496,7 +3496,7 @@ def hsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> builtins.tuple[
 
     Vectors are split along dimension 0.
 
-    Derivative: ``g`` of the pieces, each in its place.
+    Derivative: ``g`` of the pieces, each at its position.
     Shape: that of the input except for this dimension.
     Dtype: any; the result has the input's dtype.
 
@@ -3517,7 +3517,7 @@ def hsplit(input: Tensor, *, indices: Dims | Tensor) -> builtins.tuple[Tensor, .
 
     Vectors are split along dimension 0.
 
-    Derivative: ``g`` of the pieces, each in its place.
+    Derivative: ``g`` of the pieces, each at its position.
     Shape: that of the input except for this dimension.
     Dtype: any; the result has the input's dtype.
 
@@ -3538,7 +3538,7 @@ def hsplit(input: Tensor, *, sections: Dims | Tensor) -> builtins.tuple[Tensor, 
 
     Vectors are split along dimension 0.
 
-    Derivative: ``g`` of the pieces, each in its place.
+    Derivative: ``g`` of the pieces, each at its position.
     Shape: that of the input except for this dimension.
     Dtype: any; the result has the input's dtype.
 
@@ -5652,7 +5652,7 @@ def nanquantile(input: Operand, q: builtins.float | Tensor, dim: Dim | None = No
         q: a number or a 1-dimensional Tensor, in ``[0, 1]``.
         dim: the dimension, by default the flattened input.
         keepdim: keep the reduced dimensions, with length 1.
-        interpolation: between the two neighbours of a fractional rank: ``"linear"``, ``"lower"``, ``"higher"``,
+        interpolation: between the two neighbors of a fractional rank: ``"linear"``, ``"lower"``, ``"higher"``,
             ``"midpoint"`` or ``"nearest"``.
 
     Raises:
@@ -5688,7 +5688,7 @@ def nansum(input: Operand, dim: Dims | None = None, keepdim: builtins.bool = Fal
 def narrow(input: Tensor, dim: builtins.int, start: builtins.int | Tensor, length: builtins.int) -> Tensor:
     """``input[.., start : start + length, ..]``: a view of consecutive slices along a dimension.
 
-    Derivative: ``g`` in its place, 0 elsewhere.
+    Derivative: ``g`` at its position, 0 elsewhere.
     Shape: (*, n, *) to (*, length, *).
     Dtype: any; the result has the input's dtype.
 
@@ -5711,7 +5711,7 @@ def narrow(input: Tensor, dim: builtins.int, start: builtins.int | Tensor, lengt
 def narrow(input: Tensor, *, axis: builtins.int, start: builtins.int | Tensor, length: builtins.int) -> Tensor:
     """``input[.., start : start + length, ..]``: a view of consecutive slices along a dimension.
 
-    Derivative: ``g`` in its place, 0 elsewhere.
+    Derivative: ``g`` at its position, 0 elsewhere.
     Shape: (*, n, *) to (*, length, *).
     Dtype: any; the result has the input's dtype.
 
@@ -5734,7 +5734,7 @@ def narrow(input: Tensor, *, axis: builtins.int, start: builtins.int | Tensor, l
 def narrow_copy(input: Tensor, dim: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
     """``narrow(input, dim, start, length)``, copied.
 
-    Derivative: ``g`` in its place, 0 elsewhere.
+    Derivative: ``g`` at its position, 0 elsewhere.
     Shape: (*, n, *) to (*, length, *).
     Dtype: any; the result has the input's dtype.
 
@@ -5757,7 +5757,7 @@ def narrow_copy(input: Tensor, dim: builtins.int, start: builtins.int, length: b
 def narrow_copy(input: Tensor, *, axis: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
     """``narrow(input, dim, start, length)``, copied.
 
-    Derivative: ``g`` in its place, 0 elsewhere.
+    Derivative: ``g`` at its position, 0 elsewhere.
     Shape: (*, n, *) to (*, length, *).
     Dtype: any; the result has the input's dtype.
 
@@ -6448,7 +6448,7 @@ def qr(input: Operand, some: builtins.bool = True) -> QRResult:
 def quantile(input: Operand, q: builtins.float | Tensor, dim: Dim | None = None, keepdim: builtins.bool = False, *, interpolation: Interpolation = 'linear', axis: Dim | None = None, keepdims: builtins.bool = False) -> Tensor:
     """``x_(k) + (r - k) (x_(k+1) - x_(k))`` at rank ``r = q (n - 1)``, ``k = floor(r)``, of the sorted elements.
 
-    Derivative: input: ``g`` times the interpolation weights at the two neighbours; q: ``g (n - 1)`` times
+    Derivative: input: ``g`` times the interpolation weights at the two neighbors; q: ``g (n - 1)`` times
     their difference, 0 where the rank is an integer or rounded.
     Shape: any; the result is without the dimension (length 1 with ``keepdim``); a 1-d q prepends a dimension.
     Dtype: float32 and float64, the same for q; preserved.
@@ -6458,7 +6458,7 @@ def quantile(input: Operand, q: builtins.float | Tensor, dim: Dim | None = None,
         q: a number or a 1-dimensional Tensor, in ``[0, 1]``.
         dim: the dimension, by default the flattened input.
         keepdim: keep the reduced dimensions, with length 1.
-        interpolation: between the two neighbours of a fractional rank: ``"linear"``, ``"lower"``, ``"higher"``,
+        interpolation: between the two neighbors of a fractional rank: ``"linear"``, ``"lower"``, ``"higher"``,
             ``"midpoint"`` or ``"nearest"``.
 
     Raises:
@@ -7229,7 +7229,7 @@ def segment_reduce(data: Operand, reduce: Literal['sum', 'mean', 'max', 'min', '
 def select(input: Tensor, dim: builtins.int, index: builtins.int | Tensor) -> Tensor:
     """``input[.., index, ..]``: a view of one slice along a dimension.
 
-    Derivative: ``g`` in its place, 0 elsewhere.
+    Derivative: ``g`` at its position, 0 elsewhere.
     Shape: (*, n, *) to (*, *).
     Dtype: any; the result has the input's dtype.
 
@@ -7249,7 +7249,7 @@ def select(input: Tensor, dim: builtins.int, index: builtins.int | Tensor) -> Te
 def select(input: Tensor, *, axis: builtins.int, index: builtins.int | Tensor) -> Tensor:
     """``input[.., index, ..]``: a view of one slice along a dimension.
 
-    Derivative: ``g`` in its place, 0 elsewhere.
+    Derivative: ``g`` at its position, 0 elsewhere.
     Shape: (*, n, *) to (*, *).
     Dtype: any; the result has the input's dtype.
 
@@ -7269,7 +7269,7 @@ def select(input: Tensor, *, axis: builtins.int, index: builtins.int | Tensor) -
 def select_copy(input: Tensor, dim: builtins.int, index: builtins.int) -> Tensor:
     """``select(input, dim, index)``, copied.
 
-    Derivative: ``g`` in its place, 0 elsewhere.
+    Derivative: ``g`` at its position, 0 elsewhere.
     Shape: (*, n, *) to (*, *).
     Dtype: any; the result has the input's dtype.
 
@@ -7289,7 +7289,7 @@ def select_copy(input: Tensor, dim: builtins.int, index: builtins.int) -> Tensor
 def select_copy(input: Tensor, *, axis: builtins.int, index: builtins.int) -> Tensor:
     """``select(input, dim, index)``, copied.
 
-    Derivative: ``g`` in its place, 0 elsewhere.
+    Derivative: ``g`` at its position, 0 elsewhere.
     Shape: (*, n, *) to (*, *).
     Dtype: any; the result has the input's dtype.
 
@@ -7437,7 +7437,7 @@ def sin(input: Tensor) -> Tensor:
     tensor([0.    , 0.4794])
     """
 def sinc(input: Tensor) -> Tensor:
-    """``sin(pi input) / (pi input)``, elementwise, and 1 at 0: the normalised sinc.
+    """``sin(pi input) / (pi input)``, elementwise, and 1 at 0: the normalized sinc.
 
     Derivative: with x the input ``g * (cos(pi x) - sinc(x)) / x``, 0 at 0.
     Shape: any; the result has the input's shape.
@@ -7618,7 +7618,7 @@ def sparse_coo_tensor(indices: Operand | Sequence[Any], values: Operand | Sequen
 def sparse_csc_tensor(ccol_indices: Operand | Sequence[builtins.object], row_indices: Operand | Sequence[builtins.object], values: Operand | Sequence[builtins.object], size: Sequence[builtins.int] | None = None, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False, check_invariants: builtins.bool | None = None) -> CompressedColumnsTensor:
     """``A[row_indices[k], j] = values[k]`` for k from ``ccol_indices[j]`` on: a matrix with compressed columns.
 
-    Derivative: values: ``g`` at their places.
+    Derivative: values: ``g`` at their coordinates.
     Shape: ccol_indices ``(columns + 1,)``, row_indices and values ``(nnz,)``; the result ``size``.
     Dtype: indices are integers; the result has the dtype of the values.
 
@@ -7642,7 +7642,7 @@ def sparse_csc_tensor(ccol_indices: Operand | Sequence[builtins.object], row_ind
 def sparse_csr_tensor(crow_indices: Operand | Sequence[builtins.object], col_indices: Operand | Sequence[builtins.object], values: Operand | Sequence[builtins.object], size: Sequence[builtins.int] | None = None, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False, check_invariants: builtins.bool | None = None) -> CompressedTensor:
     """``A[i, col_indices[k]] = values[k]`` for k from ``crow_indices[i]`` on: a sparse matrix with compressed rows.
 
-    Derivative: values: ``g`` at their places.
+    Derivative: values: ``g`` at their coordinates.
     Shape: crow_indices ``(rows + 1,)``, col_indices and values ``(nnz,)``; the result ``size``.
     Dtype: indices are integers; the result has the dtype of the values.
 
@@ -8204,7 +8204,7 @@ def tensor(data: builtins.object, *, dtype: DTypeLike | None = None, device: Dev
 def tensor_split(input: Tensor, indices_or_sections: Dims | Tensor, dim: builtins.int = 0, *, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
     """``[x[:a], x[a:b], ...]``: views of nearly equal pieces along a dimension, or of those between given positions.
 
-    Derivative: ``g`` of the pieces, each in its place.
+    Derivative: ``g`` of the pieces, each at its position.
     Shape: (*, n, *) to pieces (*, n // count or one more, *).
     Dtype: any; the result has the input's dtype.
 
@@ -8225,7 +8225,7 @@ def tensor_split(input: Tensor, indices_or_sections: Dims | Tensor, dim: builtin
 def tensor_split(input: Tensor, *, indices: Dims | Tensor, dim: builtins.int = 0, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
     """``[x[:a], x[a:b], ...]``: views of nearly equal pieces along a dimension, or of those between given positions.
 
-    Derivative: ``g`` of the pieces, each in its place.
+    Derivative: ``g`` of the pieces, each at its position.
     Shape: (*, n, *) to pieces (*, n // count or one more, *).
     Dtype: any; the result has the input's dtype.
 
@@ -8246,7 +8246,7 @@ def tensor_split(input: Tensor, *, indices: Dims | Tensor, dim: builtins.int = 0
 def tensor_split(input: Tensor, *, sections: Dims | Tensor, dim: builtins.int = 0, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
     """``[x[:a], x[a:b], ...]``: views of nearly equal pieces along a dimension, or of those between given positions.
 
-    Derivative: ``g`` of the pieces, each in its place.
+    Derivative: ``g`` of the pieces, each at its position.
     Shape: (*, n, *) to pieces (*, n // count or one more, *).
     Dtype: any; the result has the input's dtype.
 
@@ -8327,7 +8327,7 @@ def topk(input: Operand, k: builtins.int, dim: Dim = -1, largest: builtins.bool 
 
     NaN counts as the largest. For small ``k`` the input is partitioned, in linear time, not sorted.
 
-    Derivative: ``g`` at the place each element came from.
+    Derivative: ``g`` at the position that each element came from.
     Shape: any; the results have length ``k`` along ``dim``.
     Dtype: any but complex; values have the dtype of the input, indices are int64.
 
@@ -8409,7 +8409,7 @@ def transpose_copy(input: Tensor, dim0: builtins.int, dim1: builtins.int) -> Ten
 def trapezoid(y: Operand, x: Operand | None = None, *, dx: Number | Tensor | None = None, dim: Dim = -1, axis: Dim = -1) -> Tensor:
     """``sum_i (y_i + y_(i+1)) / 2 (x_(i+1) - x_i)`` along ``dim``: the integral by the trapezoidal rule.
 
-    Derivative: y: ``g`` times half the distance of the neighbours; x: ``g (y_(i-1) - y_(i+1)) / 2`` at inner points.
+    Derivative: y: ``g`` times half the distance of the neighbors; x: ``g (y_(i-1) - y_(i+1)) / 2`` at inner points.
     Shape: y of at least one dimension, x of its length or of a shape that broadcasts; ``dim`` is removed.
     Dtype: any but bool; integers become the default dtype.
 
@@ -8430,7 +8430,7 @@ def trapezoid(y: Operand, x: Operand | None = None, *, dx: Number | Tensor | Non
 def trapz(y: Operand, x: Operand | None = None, *, dx: Number | Tensor | None = None, dim: Dim = -1, axis: Dim = -1) -> Tensor:
     """``sum_i (y_i + y_(i+1)) / 2 (x_(i+1) - x_i)`` along ``dim``: the integral by the trapezoidal rule.
 
-    Derivative: y: ``g`` times half the distance of the neighbours; x: ``g (y_(i-1) - y_(i+1)) / 2`` at inner points.
+    Derivative: y: ``g`` times half the distance of the neighbors; x: ``g (y_(i-1) - y_(i+1)) / 2`` at inner points.
     Shape: y of at least one dimension, x of its length or of a shape that broadcasts; ``dim`` is removed.
     Dtype: any but bool; integers become the default dtype.
 
@@ -8493,7 +8493,7 @@ def tril(input: Tensor, diagonal: builtins.int = 0) -> Tensor:
             [1., 1.]])
     """
 def tril_indices(row: builtins.int, col: builtins.int, offset: builtins.int = 0, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
-    """``(i, j)`` with ``j - i <= offset``: the places on and below a diagonal of a matrix, row by row.
+    """``(i, j)`` with ``j - i <= offset``: the indices of the elements on and below a diagonal of a matrix, row by row.
 
     Derivative: none.
     Shape: (2, n): the row indices and the column indices.
@@ -8533,7 +8533,7 @@ def triu(input: Tensor, diagonal: builtins.int = 0) -> Tensor:
             [0., 1.]])
     """
 def triu_indices(row: builtins.int, col: builtins.int, offset: builtins.int = 0, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
-    """``(i, j)`` with ``j - i >= offset``: the places on and above a diagonal of a matrix, row by row.
+    """``(i, j)`` with ``j - i >= offset``: the indices of the elements on and above a diagonal of a matrix, row by row.
 
     Derivative: none.
     Shape: (2, n): the row indices and the column indices.
@@ -8666,7 +8666,7 @@ def unflatten(input: Tensor, *, axis: builtins.int, sizes: Size) -> Tensor:
 def unfold_copy(input: Tensor, dimension: builtins.int, size: builtins.int, step: builtins.int) -> Tensor:
     """``input.unfold(dimension, size, step)``, copied.
 
-    Derivative: ``g`` in its place, summed where windows overlap.
+    Derivative: ``g`` at its position, summed where windows overlap.
     Shape: (*, n, *) to (*, (n - size) // step + 1, *, size); () to (size,).
     Dtype: any; the result has the input's dtype.
 
@@ -9083,7 +9083,7 @@ def view_copy(input: Tensor, size: Size) -> Tensor:
 def vsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
     """``[x[:a], x[a:b], ...]``: views of equal pieces along dimension 0, or of those between the given positions.
 
-    Derivative: ``g`` of the pieces, each in its place.
+    Derivative: ``g`` of the pieces, each at its position.
     Shape: that of the input except for this dimension.
     Dtype: any; the result has the input's dtype.
 
@@ -9102,7 +9102,7 @@ def vsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> builtins.tuple[
 def vsplit(input: Tensor, *, indices: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
     """``[x[:a], x[a:b], ...]``: views of equal pieces along dimension 0, or of those between the given positions.
 
-    Derivative: ``g`` of the pieces, each in its place.
+    Derivative: ``g`` of the pieces, each at its position.
     Shape: that of the input except for this dimension.
     Dtype: any; the result has the input's dtype.
 
@@ -9121,7 +9121,7 @@ def vsplit(input: Tensor, *, indices: Dims | Tensor) -> builtins.tuple[Tensor, .
 def vsplit(input: Tensor, *, sections: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
     """``[x[:a], x[a:b], ...]``: views of equal pieces along dimension 0, or of those between the given positions.
 
-    Derivative: ``g`` of the pieces, each in its place.
+    Derivative: ``g`` of the pieces, each at its position.
     Shape: that of the input except for this dimension.
     Dtype: any; the result has the input's dtype.
 

@@ -272,7 +272,7 @@ def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
 def diff(
     x: Tensor, /, n: int = 1, axis: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
 ) -> Tensor:
-    """Return the n-th differences of neighbours along an axis."""
+    """Return the n-th differences of neighbors along an axis."""
     return ops.diff(x, n, axis, prepend, append)
 
 

@@ -79,7 +79,7 @@ def _as_tensor(array: Array, edge: object, storage: object) -> Tensor:
     if not isinstance(edge, Tensor) or edge.array is not array:
         return attach(array, edge, storage)
     shown = type(edge).__new__(type(edge))
-    Tensor._initialise(shown, array)
+    Tensor._initialize(shown, array)
     shown._requires = True
     if storage is not None:
         shown._storage = borrowed(storage)

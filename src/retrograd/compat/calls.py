@@ -46,7 +46,11 @@ _RENAMED = {
     ("tensor_split", "sections"): "indices_or_sections",
 }
 _NUMBER_FIRST = {"add": "alpha", "sub": "alpha", "addcmul": "value", "addcdiv": "value"}
-_MANY_INTEGERS = ("broadcast_to", "count_nonzero", "squeeze")  # methods that take sizes or dims one by one, too
+_MANY_INTEGERS = (
+    "broadcast_to",
+    "count_nonzero",
+    "squeeze",
+)  # methods that also take sizes or dims as separate arguments
 _TWO_NUMBERS_FIRST = ("addmm", "addmv", "addr", "addbmm", "baddbmm")
 
 

@@ -214,18 +214,18 @@ def _construct_at_once(kind: type) -> None:
 
     In PyTorch a Tensor is complete after ``__new__``, and ``__init__`` accepts any arguments of a subclass.
     """
-    initialise = vars(kind)["__init__"]
+    initialize = vars(kind)["__init__"]
 
     def __new__(cls: type, *args: Value, **kwargs: Value) -> Value:
         self: Value = object.__new__(cls)
         if args and cls is not kind and any("__new__" in vars(base) for base in cls.__mro__[: cls.__mro__.index(kind)]):
-            initialise(self, *args, **kwargs)
+            initialize(self, *args, **kwargs)
         return self
 
-    @wraps(initialise)
+    @wraps(initialize)
     def __init__(self: Tensor, *args: Value, **kwargs: Value) -> None:
         if type(self) is kind or _is_own(type(self)) or not hasattr(self, "array"):
-            initialise(self, *args, **kwargs)
+            initialize(self, *args, **kwargs)
 
     for name, function in {"__new__": staticmethod(__new__), "__init__": __init__}.items():
         setattr(kind, name, function)

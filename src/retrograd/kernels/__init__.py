@@ -248,13 +248,13 @@ def mapped(name: str, least: int = USEFUL, halves: bool = False) -> Callable[[Re
         refer = _with_halves(name, refer, least) if halves else refer
         entries: list[Reference] = []  # the loop's functions in machine code, once it has run
 
-        def run(size: int, *arrays: Array) -> None:
+        def launch_loop(size: int, *arrays: Array) -> None:
             nonlocal entries
             found = loop(BASIC, name)
             launch(found, size, WORTH_SHARING, *[array.ravel() for array in arrays])
             entries = found.entries
 
-        # Small arrays, for which each call of a function counts, pass by ``takes``, ``empty`` and ``launch``.
+        # For small arrays a Python call is a large part of the time: they skip ``takes``, ``empty`` and ``launch``.
         if _arity(reference) == 1:
 
             @wraps(reference)
@@ -263,7 +263,7 @@ def mapped(name: str, least: int = USEFUL, halves: bool = False) -> Callable[[Re
                     dense = _dense(x) if least == SEVERAL else None
                     return run_loop(*dense) if dense else refer(x)
                 out = empty(x.shape, x.dtype)
-                run(x.size, x, out)
+                launch_loop(x.size, x, out)
                 return out
 
             @wraps(reference)
@@ -289,7 +289,7 @@ def mapped(name: str, least: int = USEFUL, halves: bool = False) -> Callable[[Re
             def write(out: Array, x: Array) -> None:
                 if x.size >= least and suits(out) and takes(x, least=least):
                     try:
-                        run(x.size, x, out)
+                        launch_loop(x.size, x, out)
                         return
                     except LoopMissing:
                         pass
@@ -305,7 +305,7 @@ def mapped(name: str, least: int = USEFUL, halves: bool = False) -> Callable[[Re
                     dense = _dense(x, y) if least == SEVERAL and not differ else None
                     return run_loop(*dense) if dense else refer(x, y)
                 out = empty(x.shape, x.dtype)
-                run(x.size, x, y, out)
+                launch_loop(x.size, x, y, out)
                 return out
 
             @wraps(reference)

@@ -38,7 +38,7 @@ class Parameter(Tensor):
             data = Tensor([])
         elif not isinstance(data, Tensor):
             raise TypeError(f"Parameter: expected a Tensor, got {type(data).__name__}")
-        self._initialise(data.array)
+        self._initialize(data.array)
         share(self, data, related=False)
         self.requires_grad = requires_grad
 
@@ -68,7 +68,7 @@ class Buffer(Tensor):
 
     def __init__(self, data: Any = None, *, persistent: bool = True) -> None:
         data = Tensor([]) if data is None else data
-        self._initialise(data.array)
+        self._initialize(data.array)
         share(self, data, related=False)
         self.persistent = persistent
 

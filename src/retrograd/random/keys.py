@@ -145,7 +145,7 @@ def randint(key: Tensor, shape: Shape, minval: int, maxval: int, dtype: DTypeLik
         raise ValueError(f"randint: minval must be below maxval, got {minval} and {maxval}")
     check_within(kind, minval, maxval)
     words = _words(_checked("randint", key), _lengths(shape)).array
-    # A remainder of 64 bits favours some integers by at most one in 2^64 / (maxval - minval).
+    # A remainder of 64 bits favors some integers by at most one in 2^64 / (maxval - minval).
     offsets = words % np.uint64(maxval - minval) if maxval - minval < 1 << 64 else words
     return new_tensor((offsets + np.uint64(minval % (1 << 64))).astype(np.int64).astype(kind))
 

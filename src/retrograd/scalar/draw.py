@@ -7,7 +7,7 @@ from pathlib import Path
 
 from .value import Value, nodes_of
 
-# Fill and line colours of a box by the kind of its node: dark text on light boxes is readable on any background.
+# Fill and line colors of a box by the kind of its node: dark text on light boxes is readable on any background.
 _COLORS = {
     "leaf": ("#dbeafe", "#2563eb"),
     "parameter": ("#fef3c7", "#b45309"),

@@ -101,7 +101,7 @@ class MLP(Module):
     """Layers of nouts[0], nouts[1], ... neurons with the activation; the last layer is linear.
 
     Calling it with nin numbers or Values returns a list of nouts[-1] Values, or the Value itself if nouts[-1] is 1. Its
-    parameters are labelled by position, such as "1.0.w2": layer 1, neuron 0, weight 2.
+    parameters are labeled by position, such as "1.0.w2": layer 1, neuron 0, weight 2.
 
     Args:
         nouts: the number of neurons of each layer.

@@ -119,7 +119,7 @@ def located(module: str, places: Sequence[ArrayLike], *values: ArrayLike) -> tup
     """Return places (points, knots, coordinates) and values in one precision; only the values may be complex.
 
     Raises:
-        ValueError: a place is complex. SciPy drops the imaginary part of some, which has no derivative.
+        ValueError: a point is complex. Some functions of SciPy drop the imaginary part, which has no derivative.
     """
     found = floats(*places, *values)
     if found[0].array.dtype.kind != "c":

@@ -179,7 +179,7 @@ def test_labels_that_are_places_in_the_batch_are_not_called_unrelated(tmp_path: 
     text = text.replace("torch.arange({}64)", "torch.randint(0, 3, (64,))").replace("a(x) @ b(z).t()", "a(x)")
     (found,) = examined(text, tmp_path / "b.py").findings
     assert found.kind == "labels-unrelated"
-    assert "by heart" not in found.message  # the loss of a copy that trains on one batch hardly falls
+    assert "memorized" not in found.message  # the loss of a copy that trains on one batch hardly falls
 
 
 def test_words_that_repeat_inside_of_an_example_are_no_sorted_batch(tmp_path: Path) -> None:

@@ -237,12 +237,12 @@ SICK = {
     "Adam's, too": (mlp, partial(optim.Adam, lr=0.3), {}, "update ratio of 0.weight", "lower the learning rate (0.3)"),
     "learning rate too small": (mlp, partial(optim.SGD, lr=1e-7), {}, "largest update ratio", "raise the learning"),
     "dead relus": (partial(with_bias, -50.0), sgd, {}, "dead units: 100% of the units of 1", "check the biases"),
-    "sigmoids, twenty deep": (partial(stack, nn.Sigmoid, 20), sgd, {}, "vanishing gradients", "normalise between"),
+    "sigmoids, twenty deep": (partial(stack, nn.Sigmoid, 20), sgd, {}, "vanishing gradients", "normalize between"),
     "weights * 100, tanh": (lambda: multiplied(mlp(nn.Tanh), 100), sgd, {}, "saturated", "scale the initial weights"),
     "weights * 100, relu": (lambda: multiplied(mlp(), 100), sgd, {}, "activations of 2 have", "scale the initial"),
     "deep and wide": (
         partial(stack, nn.Identity, 12, 1.0), partial(optim.SGD, lr=1e-12), {"loss": lambda x, y: x.mean() * 1e-6},
-        "activations of 8 have", "normalise the inputs",
+        "activations of 8 have", "normalize the inputs",
     ),
     "recurrence without clipping": (
         lambda: multiplied(Recurrent(nn.RNN, nonlinearity="relu"), 2.5, False), partial(optim.SGD, lr=1.0),
@@ -452,7 +452,7 @@ def test_the_advice_on_large_activations_follows_from_their_start():
         x, labels = clusters(number)
         return x * factor, labels
 
-    for rate, factor, advice in ((10.0, 1.0, "lower the learning rate (10)"), (1e-6, 1e5, "normalise the inputs")):
+    for rate, factor, advice in ((10.0, 1.0, "lower the learning rate (10)"), (1e-6, 1e5, "normalize the inputs")):
         model = mlp()
         w = run(model, optim.Adam(model.parameters(), lr=rate), 8, batch=partial(scaled, factor=factor))
         (first, *_) = [x for x in w.alarms if x.reason == "huge activations"]

@@ -1,4 +1,4 @@
-"""One module per command of `retrograd`; `retrograd.cli.application` adds each to the command line, and only it.
+"""One module per command of `retrograd`. Only `retrograd.cli.application` imports them.
 
 Commands about training runs are in `runs/`. `scripts` is shared by the commands that run a user's script.
 """

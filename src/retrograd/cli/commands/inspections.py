@@ -206,7 +206,7 @@ def draw_script(options: argparse.Namespace) -> int:
         _, completes = reachable([edge_of(loss)])
         found = [x for leaves in completes.values() for x in leaves]
         if found:
-            autograd.grad(loss.sum(), found)  # the drawing shows gradients by colour
+            autograd.grad(loss.sum(), found)  # the drawing shows gradients by color
         try:
             draw(t.filter(lambda record: record.index in needed)).save(out)
         except ValueError as error:

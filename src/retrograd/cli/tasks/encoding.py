@@ -76,7 +76,7 @@ class Encoding:
 
     columns: list[Number | Category]
     target: Target
-    left_out: dict[str, str] = field(default_factory=dict)  # columns without an input, and why
+    left_out: dict[str, str] = field(default_factory=dict)  # columns that are no input, and the reason
 
     @property
     def inputs(self) -> list[str]:

@@ -65,7 +65,7 @@ Section = Table | Plot | Text | Confusion | Gallery
 
 
 def write_report(path: Path, title: str, sections: Sequence[Section]) -> None:
-    """Write one self-contained HTML file, in the light or dark colours of the reader's screen.
+    """Write one self-contained HTML file, in the light or dark colors of the reader's screen.
 
     Raises OSError if the file cannot be written.
     """

@@ -115,7 +115,7 @@ def _curves(run: Run) -> list[str]:
     train = [row["train_loss"] for row in history]
     unit = "epoch" if history[-1]["epoch"] >= 1 else "step"
     best = min(range(len(losses)), key=losses.__getitem__)
-    before = -1 - max(1, len(losses) // 5)  # a fifth of the run ago
+    before = -1 - max(1, len(losses) // 5)  # the evaluation a fifth of the run before the last one
     lines = []
     if len(losses) < 3:
         return ["Fewer than three evaluations are too few to judge the run; train for more epochs."]

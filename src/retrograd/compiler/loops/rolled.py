@@ -104,12 +104,12 @@ def roll(
     step.captured = [x for x in found if isinstance(x, Tensor)]
     tracer.loops.append(loop)
 
-    def run(value: object, leaves: Sequence[Tensor], steps: int) -> tuple[Any, Any]:
+    def run_loop(value: object, leaves: Sequence[Tensor], steps: int) -> tuple[Any, Any]:
         last, ys = loop(steps, flatten(value)[0], list(leaves), found)
         assert step.results is not None
         return carry.structure.unflatten(last), step.results.unflatten(ys)
 
-    return run
+    return run_loop
 
 
 class Forward:

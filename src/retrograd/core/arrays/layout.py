@@ -111,7 +111,7 @@ place_of: Callable[[Any], int] = _address_by_field if _is_the_first_field() else
 class Lines:
     """Memory for one array aligned to a cache line; stores that cross lines slow down a loop by half.
 
-    The array's base is this object and not an array, so it is recognised as the owner of its memory (``is_view``).
+    The array's base is this object and not an array, so it is recognized as the owner of its memory (``is_view``).
     """
 
     __slots__ = ("__array_interface__", "memory")

@@ -26,7 +26,7 @@ class Copies:
         if self._node is not None:
             return self.view_as(self)  # the view has the history of this Tensor
         copied = _blank(type(self))
-        copied._initialise(self.array)
+        copied._initialize(self.array)
         share(copied, self, related=False)
         copied._requires = self._requires
         if hasattr(self, "__dict__"):
@@ -43,7 +43,7 @@ class Copies:
         copied = memo.get(id(self))
         if copied is None:
             copied = memo[id(self)] = _blank(type(self))
-            copied._initialise(self.array.copy())
+            copied._initialize(self.array.copy())
             copied._requires = self._requires
             storage = known_storage(self)
             if storage is not None and storage.members is not None:
@@ -98,7 +98,7 @@ def _blank(kind: Any) -> Any:
 
 def _rebuild(kind: object, array: object, device: str, requires: bool, attributes: dict[str, object] | None) -> Any:
     tensor = _blank(kind)
-    tensor._initialise(with_own_dtype(backend_for(device).asarray(array)))
+    tensor._initialize(with_own_dtype(backend_for(device).asarray(array)))
     tensor._requires = requires
     if attributes:
         tensor.__dict__.update(attributes)

@@ -193,7 +193,7 @@ def has_saved_token(storage: Storage) -> bool:
 def unshare(x: Member, *, keep_values: bool) -> None:
     """Move x and all Tensors that share its memory to new memory; nodes that saved the old memory keep it.
 
-    If ``keep_values`` is False, the new memory of a Tensor that shares it with no other is not initialised.
+    If ``keep_values`` is False, the new memory of a Tensor that shares it with no other is not initialized.
     """
     tensors = sharers(x)
     old = known_storage(x)

@@ -110,7 +110,7 @@ class Tensor(Copies, TensorMethods):
     def __init__(
         self, *data: object, dtype: object = None, device: str | Device | None = None, requires_grad: bool = False
     ) -> None:
-        self._initialise(constructed("Tensor", data, dtype, device))
+        self._initialize(constructed("Tensor", data, dtype, device))
         if watchers and modes.level is not None:
             storage_of(self).created_in = modes.level
         if requires_grad:
@@ -121,7 +121,7 @@ class Tensor(Copies, TensorMethods):
         if not cls.__module__.startswith("retrograd."):
             provided["tensor_subclass"](cls)
 
-    def _initialise(self, array: object) -> None:
+    def _initialize(self, array: object) -> None:
         self.array = array
         self._requires = False
         self._node = None

@@ -124,7 +124,7 @@ class doctor:
         observation.stop()
         self._observation = None
         if error is None or isinstance(error, (Enough, Exception)):
-            self.findings  # noqa: B018  # while the program's objects are as they were
+            self.findings  # noqa: B018  # compute them before the program changes its objects
         return isinstance(error, Enough)
 
     def watch_script(self, script: str, enough: Callable[[int, float], bool]) -> None:

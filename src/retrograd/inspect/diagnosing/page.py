@@ -1,6 +1,6 @@
 """The page that explains a training: the first finding, its proof, and the graph with its gradients at each step.
 
-The picture, its script and its colours are those of ``draw``. The page adds what the doctor knows of the run: findings
+The picture, its script and its colors are those of ``draw``. The page adds what the doctor knows of the run: findings
 with their curves, the loss, and norms of gradients, weights and updates by parameter.
 """
 

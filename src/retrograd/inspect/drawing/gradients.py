@@ -1,8 +1,8 @@
-"""The colours of gradients: grey near the usual norm, towards blue where they vanish, towards red where they explode.
+"""The colors of gradients: grey near the usual norm, towards blue where they vanish, towards red where they explode.
 
 The scale is logarithmic and relative to a reference, the usual norm near the loss, because norms of healthy networks
 differ by orders of magnitude between programs but rarely by more than a factor of 30 within one. Blue and red are the
-hues of Okabe and Ito, and the line's pattern shows the same without colour: dots for zero, dashes for vanishing, double
+hues of Okabe and Ito, and the line's pattern shows the same without color: dots for zero, dashes for vanishing, double
 width for exploding.
 """
 
@@ -16,12 +16,12 @@ from typing import NamedTuple
 from ..pages.template import clean
 from .picture import LEAVES, Picture
 
-STEPS = (1.5, 2.5, 4.0)  # decades from the reference at which the colour becomes stronger
+STEPS = (1.5, 2.5, 4.0)  # decades from the reference at which the color becomes stronger
 LOWEST, HIGHEST = 1e-6, 1e2  # limits of the reference: all gradients may vanish or explode
 
 
 class Look(NamedTuple):
-    """How a line of a level is drawn: its colour on white and on black, and its least width."""
+    """How a line of a level is drawn: its color on white and on black, and its least width."""
 
     light: str
     dark: str
@@ -96,13 +96,13 @@ def rules() -> str:
 
 
 def variables() -> str:
-    """Return the colours as variables of a page: ``--g-zero`` and so on."""
+    """Return the colors as variables of a page: ``--g-zero`` and so on."""
     light, dark = ["".join(f"--g-{name}:{look[place]};" for name, look in LOOKS.items()) for place in (0, 1)]
     return f":root{{{light}}}@media(prefers-color-scheme:dark){{:root{{{dark}}}}}"
 
 
 def legend(usual: float, widths: bool) -> str:
-    """Return the legend of the colours as HTML, with the norms at which they change, and of the ``widths``."""
+    """Return the legend of the colors as HTML, with the norms at which they change, and of the ``widths``."""
     low, high = [[_rounded(usual * 10 ** (sign * step)) for step in STEPS] for sign in (-1, 1)]
     texts = [
         "zero",

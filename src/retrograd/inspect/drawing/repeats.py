@@ -318,7 +318,7 @@ def _add_hidden_details(shown: Vertex, hidden: list[Vertex]) -> None:
         shown.details.append((f"gradient norm, {len(latest)} repetitions", ", ".join(_few(latest))))
     if shown.kind not in LEAVES:
         shown.ends = hidden[-1].ends or hidden[-1].flows
-    # The colour is that of the repetition whose gradient is farthest from the others': vanishing shows at the first.
+    # The color is that of the repetition whose gradient is farthest from the others': vanishing shows at the first.
     together = [vertex.flows for vertex in (shown, *hidden) if len(vertex.flows) == len(shown.flows)]
     shown.flows = tuple(_farthest(norms) for norms in zip(*together, strict=True))
     if shown.kind == "parameter":

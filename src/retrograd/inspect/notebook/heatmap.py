@@ -11,8 +11,8 @@ import numpy as np
 
 from ..drawing.figures import number
 
-# Colours from the most negative to the most positive number, through a grey that is visible on white and black.
-# Values that are not finite have their own colour. Blue and orange are distinct for colour-blind people.
+# Colors from the most negative to the most positive number, through a grey that is visible on white and black.
+# Values that are not finite have their own color. Blue and orange are distinct for color-blind people.
 NEGATIVE, MIDDLE, POSITIVE, MISSING = (0, 114, 178), (208, 212, 218), (213, 94, 0), (204, 0, 153)
 ROWS, COLUMNS = 32, 64  # the largest size of a heat map
 BINS = 32
@@ -30,7 +30,7 @@ def plane(array: np.ndarray) -> tuple[np.ndarray, str]:
 
 
 def heat_map(values: np.ndarray) -> str:
-    """Return the plane as an image of block means; the colours range over the extreme values."""
+    """Return the plane as an image of block means; the colors range over the extreme values."""
     grid = blocks(values.astype(np.float64))
     finite = np.isfinite(grid)
     largest = float(np.abs(grid[finite]).max()) if finite.any() else 0.0

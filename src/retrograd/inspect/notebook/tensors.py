@@ -72,7 +72,7 @@ def _values(title: str, x: Tensor) -> str:
 
 
 def _table(values: np.ndarray) -> str:
-    """Return a table of a few numbers, on the colours of the heat map."""
+    """Return a table of a few numbers, on the colors of the heat map."""
     finite = np.isfinite(values)
     largest = float(np.abs(values[finite]).max()) if finite.any() else 0.0
     rows = []

@@ -184,7 +184,7 @@ _COLORS = {"soft": "2", "title": "1", "name": "36", "formula": "33"}  # codes of
 
 
 def _painter() -> Callable[[str, str], str]:
-    """Return a function that colours a text for a terminal; without one, or with ``NO_COLOR``, texts stay plain."""
+    """Return a function that colors a text for a terminal; without one, or with ``NO_COLOR``, texts stay plain."""
     if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return lambda kind, text: text
     return lambda kind, text: f"\x1b[{_COLORS[kind]}m{text}\x1b[0m" if text else ""

@@ -100,8 +100,8 @@ def substituted(stated: str, place: int, terms: Mapping[str, float], result: flo
     >>> substituted("g where the input is positive, else 0.", 0, {"g": 0.5, "n": 1}, 0.5)
     """
     clauses = [clause.strip() for clause in stated.rstrip(".").split(";")]
-    labelled = [clause.partition(": ") for clause in clauses if re.match(r"\w+: ", clause)]
-    clause = labelled[place][2] if place < len(labelled) else clauses[0] if not labelled and place == 0 else ""
+    labeled = [clause.partition(": ") for clause in clauses if re.match(r"\w+: ", clause)]
+    clause = labeled[place][2] if place < len(labeled) else clauses[0] if not labeled and place == 0 else ""
     clause = re.split(r",|\bfor\b", re.sub(r"^with \w the result ", "", clause))[0].strip()
     numbers = {name: f"({_number(value)})" if value < 0 else _number(value) for name, value in terms.items()}
     for text in (clause, f"{clause} / n"):

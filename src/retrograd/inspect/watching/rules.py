@@ -202,7 +202,7 @@ def vanishing(h: History) -> Iterator[Found]:
     if len(h.falls) == 3 and all(fall is not None and fall[1] < 1e-4 for fall in h.falls) and not h.collapsed():
         name, fall = h.falls[-1] or ("", 0.0)
         text = f"vanishing gradients: the norm for {name} is {short(fall)} times that of the last layers"
-        advice = "normalise between layers, add residual connections, or use fewer layers; relu or gelu with "
+        advice = "normalize between layers, add residual connections, or use fewer layers; relu or gelu with "
         advice += "kaiming_normal_ weights where sigmoid or tanh saturate"
         yield Found(name, fall, text, advice)
 
@@ -212,7 +212,7 @@ def exploding_through_layers(h: History) -> Iterator[Found]:
     if len(h.falls) == 3 and all(fall is not None and fall[1] > 1e4 for fall in h.falls):
         name, fall = h.falls[-1] or ("", 0.0)
         text = f"exploding gradients: the norm for {name} is {short(fall)} times that of the last layers"
-        yield Found(name, fall, text, "scale the initial weights down, or normalise between layers")
+        yield Found(name, fall, text, "scale the initial weights down, or normalize between layers")
 
 
 def _fall(matrices: Sequence[str], record: Record) -> tuple[str, float] | None:
@@ -244,7 +244,7 @@ def huge_activations(h: History) -> Iterator[Found]:
         if len(seen) == 3 and all(x.hidden and not x.kind and x.std > 1e3 for x in seen):
             text = f"activations of {name} have a standard deviation of {short(seen[-1].std)}"
             first = h.records[0].activations.get(name)
-            advice = "normalise the inputs, or scale the initial weights down"
+            advice = "normalize the inputs, or scale the initial weights down"
             if first is not None and first.std < _USUAL:  # they have grown in training
                 text += f", {short(first.std)} at step {h.records[0].step}"
                 advice = f"lower the learning rate ({_rates(h.now, h.fastest())})"
@@ -269,7 +269,7 @@ def saturated(h: History) -> Iterator[Found]:
         flat = [x.saturated for x in seen if x.hidden and x.kind in ("tanh", "sigmoid") and x.saturated is not None]
         if len(flat) == 3 and min(flat) > 0.75:
             text = f"saturated: {flat[-1]:.0%} of the outputs of {name} lie where {seen[-1].kind} is flat"
-            yield Found(name, flat[-1], text, "scale the initial weights down, or normalise before it")
+            yield Found(name, flat[-1], text, "scale the initial weights down, or normalize before it")
 
 
 def no_gradient(h: History) -> Iterator[Found]:

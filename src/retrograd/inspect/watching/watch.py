@@ -162,8 +162,7 @@ class watch:
 
     @property
     def cause(self) -> str:
-        """Return the change before the first alarm, such as ``"lr 0.5 -> 25 at step 200"``, else that alarm; "" if
-        none."""
+        """The change that precedes the first alarm (``"lr 0.5 -> 25 at step 200"``), or the alarm itself, or ``""``."""
         return cause_of(self.records, self.alarms)[0]
 
     def __repr__(self) -> str:

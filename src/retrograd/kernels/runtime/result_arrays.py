@@ -32,7 +32,7 @@ offering: list[None] = []  # one item per running call with an allocator, on any
 
 
 def empty(shape: tuple[int, ...], dtype: Any, like: object = None) -> Any:
-    """Return an uninitialised array, of the library of ``like``."""
+    """Return an uninitialized array, of the library of ``like``."""
     if like is not None and type(like) is not np.ndarray:
         return array_module(like).empty(shape, dtype)
     if offering and (offers := _here.offers) is not None and (offered := offers(shape, np.dtype(dtype))) is not None:
@@ -41,7 +41,7 @@ def empty(shape: tuple[int, ...], dtype: Any, like: object = None) -> Any:
 
 
 def empty_like(x: Any) -> Any:
-    """Return an uninitialised array like x; in row-major order if elements of x share memory."""
+    """Return an uninitialized array like x; in row-major order if elements of x share memory."""
     if _here.offers is None or type(x) is not np.ndarray:
         return array_module(x).empty_like(x, order=order_like(x))
     order = memory_order(x) if order_like(x) == "K" else list(range(x.ndim))

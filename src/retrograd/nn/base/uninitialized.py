@@ -26,7 +26,7 @@ class Uninitialized:
         _device: Device
 
     def _begin(self: Any, requires_grad: bool, device: DeviceLike, dtype: DTypeLike) -> None:
-        Tensor._initialise(self, None)
+        Tensor._initialize(self, None)
         self.data = empty((0,), device=device, dtype=dtype)
         self._requires = requires_grad
 
@@ -40,7 +40,7 @@ class Uninitialized:
         made = empty(shape, device=self.device if device is None else device, dtype=dtype or self.dtype)
         requires = self._requires
         self.__class__ = self.becomes
-        Tensor._initialise(self, made.array)
+        Tensor._initialize(self, made.array)
         self._requires = requires
 
     # Before materialization, access to elements raises an error.

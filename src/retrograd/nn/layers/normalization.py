@@ -415,7 +415,7 @@ class GroupNorm(_Affine):
 
 @calls_with_fields(F.local_response_norm)
 class LocalResponseNorm(Module):
-    """``x / (k + alpha * mean_c x_c^2)^beta``, with the mean over neighbouring channels c, for ``(N, C, *)``.
+    """``x / (k + alpha * mean_c x_c^2)^beta``, with the mean over neighboring channels c, for ``(N, C, *)``.
 
     Source: Krizhevsky, Sutskever and Hinton, ImageNet classification with deep convolutional neural networks, 2012.
 

@@ -38,7 +38,7 @@ class Upsample(Module):
 
 
 class UpsamplingNearest2d(Upsample):
-    """Nearest-neighbour ``Upsample`` of ``(N, C, H, W)``.
+    """Nearest-neighbor ``Upsample`` of ``(N, C, H, W)``.
 
     Args:
         size: ``(H', W')``, or one number for both.

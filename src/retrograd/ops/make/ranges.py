@@ -197,7 +197,7 @@ def _index_grid(
 def tril_indices(
     row: int, col: int, offset: int = 0, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
 ) -> Tensor:
-    """``(i, j)`` with ``j - i <= offset``: the places on and below a diagonal of a matrix, row by row.
+    """``(i, j)`` with ``j - i <= offset``: the indices of the elements on and below a diagonal of a matrix, row by row.
 
     Shape: (2, n): the row indices and the column indices.
 
@@ -216,7 +216,7 @@ def tril_indices(
 def triu_indices(
     row: int, col: int, offset: int = 0, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
 ) -> Tensor:
-    """``(i, j)`` with ``j - i >= offset``: the places on and above a diagonal of a matrix, row by row.
+    """``(i, j)`` with ``j - i >= offset``: the indices of the elements on and above a diagonal of a matrix, row by row.
 
     >>> rg.triu_indices(2, 2)
     tensor([[0, 0, 1],

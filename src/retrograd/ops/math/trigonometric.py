@@ -278,7 +278,7 @@ SINC = unary("sinc", in_single(np.sinc), lambda g, x: g * -math.pi * SPHERICAL_B
 
 @operator(direct=True, inplace=SINC, also=("special.sinc",), dtype="float")
 def sinc(input: Tensor) -> Tensor:
-    """``sin(pi input) / (pi input)``, elementwise, and 1 at 0: the normalised sinc.
+    """``sin(pi input) / (pi input)``, elementwise, and 1 at 0: the normalized sinc.
 
     Derivative: with x the input ``g * (cos(pi x) - sinc(x)) / x``, 0 at 0.
 

@@ -16,7 +16,7 @@ class Joiner:
     """Join the items between the brackets to one Tensor: ``np.r_`` or ``np.c_`` for Tensors.
 
     The items are those of NumPy: Tensors, arrays, lists, numbers and slices as ranges (``0:1:5j`` for five numbers). A
-    string as the first item gives the axis, the minimum number of dimensions and their place: ``"1,2,0"``.
+    string as the first item gives the axis, the minimum number of dimensions and their position: ``"1,2,0"``.
 
     Derivative: each piece of ``g`` to its operand.
     Dtype: NumPy's: a range of integers is an int64 array, which makes float64 of float32.

@@ -78,7 +78,7 @@ def _lengthwise(x: Tensor, ndim: int, dim: int) -> Tensor:
 
 
 def _areas(y: Operand, x: Operand | None, dx: Number | Tensor | None, dim: Dim) -> tuple[Tensor, int]:
-    """Return twice the areas of the trapezoids between neighbours, and the dimension as a nonnegative index."""
+    """Return twice the areas of the trapezoids between neighbors, and the dimension as a nonnegative index."""
     values = operand(y, "y")
     if values.array.ndim == 0:
         raise IndexError("expected y with at least one dimension, got a 0-d Tensor")
@@ -102,7 +102,7 @@ def _areas(y: Operand, x: Operand | None, dx: Number | Tensor | None, dim: Dim) 
 def trapezoid(y: Operand, x: Operand | None = None, *, dx: Number | Tensor | None = None, dim: Dim = -1) -> Tensor:
     """``sum_i (y_i + y_(i+1)) / 2 (x_(i+1) - x_i)`` along ``dim``: the integral by the trapezoidal rule.
 
-    Derivative: y: ``g`` times half the distance of the neighbours; x: ``g (y_(i-1) - y_(i+1)) / 2`` at inner points.
+    Derivative: y: ``g`` times half the distance of the neighbors; x: ``g (y_(i-1) - y_(i+1)) / 2`` at inner points.
     Shape: y of at least one dimension, x of its length or of a shape that broadcasts; ``dim`` is removed.
 
     Args:

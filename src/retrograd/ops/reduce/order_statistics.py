@@ -267,7 +267,7 @@ def _quantile(
     result = pick(below)
     if interpolation in ("linear", "midpoint"):
         weight = 0.5 if interpolation == "midpoint" else ranks - new_tensor(xp.floor(ranks.array))
-        # If both neighbours are the same element, the weight is 0, also for infinities, whose difference is NaN.
+        # If both neighbors are the same element, the weight is 0, also for infinities, whose difference is NaN.
         one = new_tensor(below == above)
         with silent():
             result = where(one, result, lerp(where(one, 0, result), where(one, 0, pick(above)), weight))
@@ -285,7 +285,7 @@ def quantile(
 ) -> Tensor:
     """``x_(k) + (r - k) (x_(k+1) - x_(k))`` at rank ``r = q (n - 1)``, ``k = floor(r)``, of the sorted elements.
 
-    Derivative: input: ``g`` times the interpolation weights at the two neighbours; q: ``g (n - 1)`` times
+    Derivative: input: ``g`` times the interpolation weights at the two neighbors; q: ``g (n - 1)`` times
     their difference, 0 where the rank is an integer or rounded.
     Shape: any; the result is without the dimension (length 1 with ``keepdim``); a 1-d q prepends a dimension.
     Dtype: float32 and float64, the same for q; preserved.
@@ -293,7 +293,7 @@ def quantile(
     Args:
         q: a number or a 1-dimensional Tensor, in ``[0, 1]``.
         dim: the dimension, by default the flattened input.
-        interpolation: between the two neighbours of a fractional rank: ``"linear"``, ``"lower"``, ``"higher"``,
+        interpolation: between the two neighbors of a fractional rank: ``"linear"``, ``"lower"``, ``"higher"``,
             ``"midpoint"`` or ``"nearest"``.
 
     Raises:

@@ -186,7 +186,7 @@ def topk(input: Operand, k: int, dim: Dim = -1, largest: bool = True, sorted: bo
 
     NaN counts as the largest. For small ``k`` the input is partitioned, in linear time, not sorted.
 
-    Derivative: ``g`` at the place each element came from.
+    Derivative: ``g`` at the position that each element came from.
     Shape: any; the results have length ``k`` along ``dim``.
 
     Args:

@@ -282,7 +282,7 @@ SUM_WINDOWS: Primitive = Primitive(
 def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """``out[.., i, .., j] = self[.., i * step + j, ..]``: a view of all windows along a dimension.
 
-    Derivative: ``g`` in its place, summed where windows overlap.
+    Derivative: ``g`` at its position, summed where windows overlap.
     Shape: (*, n, *) to (*, (n - size) // step + 1, *, size); () to (size,).
 
     Args:
@@ -395,12 +395,12 @@ def _memory_of(array: Array) -> Array:
 def as_strided(input: Tensor, size: Size, stride: Size, storage_offset: int | None = None) -> Tensor:
     """``out[i, j, ..] = memory[storage_offset + i * stride[0] + j * stride[1] + ..]``: any view of the input's memory.
 
-    Derivative: ``g`` in its place, summed where elements of the result share memory, and divided among elements of the
-    input that do.
+    Derivative: ``g`` at its position, summed where elements of the result share memory, and divided among
+    elements of the input that share memory.
 
     Args:
         size: the shape of the view.
-        stride: per dimension, how many elements of memory lie between neighbours; not negative.
+        stride: per dimension, how many elements of memory lie between neighbors; not negative.
         storage_offset: the start of the view in memory; by default that of the input.
 
     Raises:

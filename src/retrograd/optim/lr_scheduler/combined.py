@@ -31,7 +31,7 @@ class _CompositeLR(LRScheduler):
             optimizer = scheduler.optimizer if optimizer is None else optimizer
             if scheduler.optimizer is not optimizer:
                 raise ValueError(
-                    f"{me} expects all schedulers to belong to the same optimizer; not so at index {index}"
+                    f"{me} expects all schedulers to belong to the same optimizer; schedulers[{index}] has another one"
                 )
         assert optimizer is not None
         return optimizer

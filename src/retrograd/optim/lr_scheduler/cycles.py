@@ -208,7 +208,7 @@ class CyclicLR(_MomentumCycle):
         self.total_size = float(step_size_up + down)
         self.step_ratio = step_size_up / self.total_size
         if mode not in ("triangular", "triangular2", "exp_range") and scale_fn is None:
-            raise ValueError(f"mode is invalid and scale_fn is None: {mode!r}")
+            raise ValueError(f"mode must be 'triangular', 'triangular2' or 'exp_range' without scale_fn, got {mode!r}")
         self.mode = mode
         self.gamma = gamma
         self._scale_fn_custom = scale_fn

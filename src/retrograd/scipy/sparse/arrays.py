@@ -44,7 +44,7 @@ def tensor(value: MatrixLike) -> Tensor:
 
 def _indices(values: MatrixLike, name: str, length: int) -> Array:
     array: Array = values.detach().numpy() if isinstance(values, Tensor) else np.asarray(values)
-    if array.dtype.kind == "f" and (array == np.floor(array)).all():  # such as those of np.kron with np.ones
+    if array.dtype.kind == "f" and (array == np.floor(array)).all():  # np.kron with np.ones gives float indices
         array = array.astype(np.int64)
     if array.ndim != 1 or array.size and array.dtype.kind not in "iu":
         raise ValueError(f"{name} must be a vector of integers, got {describe(array)}")

@@ -1,6 +1,6 @@
 """Trainings on several recorded batches, measured on another one: whether what an edit lets a copy learn carries over.
 
-A network learns a single batch by heart under most mistakes. The calls of a recorded step are given the data of other
+A network memorizes a single batch under most mistakes. The calls of a recorded step are given the data of other
 recorded steps that made the same calls.
 """
 

@@ -11,7 +11,7 @@ _PERMUTATIONS = 19
 
 
 def correlations(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
-    """Return the correlation of targets with the means of their neighbours' targets, and the best with one input."""
+    """Return the correlation of targets with the means of their neighbors' targets, and the best with one input."""
     z, t = (x - x.mean(0)) / (x.std(0) + 1e-8), (y - y.mean()) / y.std()
     around = t[nearest(z)].mean(axis=1)
     spread = float(around.std())

@@ -262,7 +262,7 @@ def _constant_term(case: Case, x: Optimized) -> Found | None:
 def _of_others(case: Case, x: Optimized) -> Found | None:
     """Return the finding for a term of an optimizer's loss that is cut off from its parameters alone.
 
-    The term has gradients with respect to other parameters only, as an adversary's, which no step after it uses.
+    The term has gradients only with respect to other parameters, such as a discriminator's, and no step uses them.
     """
     number = case.run.optimizers.index(x)
     held = {id(p) for p in x.parameters if p._requires}

@@ -40,7 +40,7 @@ _ROW_BY_ROW = frozenset(  # operators whose result has a row for each row of the
     ["linear", "conv1d", "conv2d", "conv3d", "batch_norm", "batch_norm_given", "layer_norm", "group_norm", "dropout"]
     + ["max_pool1d", "max_pool2d", "avg_pool2d", "adaptive_avg_pool2d", "softmax", "log_softmax", "normalize"]
 )
-_BY_HEART = 0.5  # of the first loss, below which a batch counts as learned by heart
+_MEMORIZED = 0.5  # fraction of the first loss; below it a batch counts as memorized
 
 
 def _labels(case: Case) -> list[tuple[Step, Call, np.ndarray]]:
@@ -94,7 +94,7 @@ def unshuffled_data(case: Case) -> Found | None:
     size = int(np.median(sizes))
     loader = next((x for x in sequential if x.batch_size == size), None)
     if loader is None and not any(x.batch_size == size for x in case.run.loaders):
-        loader = next(iter(sequential), None)  # of labels of places, for example
+        loader = next(iter(sequential), None)  # labels of words or pixels: more per step than the batch size
     where = loader.created if loader is not None else None
     if where is None:
         entry = next((x for x in found[-1][0].outermost() if x.grad_enabled), None)
@@ -125,13 +125,13 @@ def _is_data(case: Case, labels: list[np.ndarray]) -> bool:
 @kind(
     "labels-unrelated",
     "Do labels have anything to do with the inputs?",
-    "neighbours among {rows} recorded examples share labels no more often than with permuted labels ({real} against "
+    "neighbors among {rows} recorded examples share labels no more often than with permuted labels ({real} against "
     "{permuted}), and {heart}.",
     "{fix}",
     "the right order of the labels is not known",
 )
 def labels_unrelated(case: Case) -> Found | None:
-    other = _of_other_rows(case) or _of_repeated(case) or _of_neighbours(case) or unrelated_places(case)
+    other = _of_other_rows(case) or _of_repeated(case) or _of_neighbors(case) or unrelated_places(case)
     if other is not None:
         return other
     _, last = case.ends()
@@ -177,15 +177,15 @@ def labels_unrelated(case: Case) -> Found | None:
         if found is None or not _are_equal(found, base):
             return None
         values["heart"] = (
-            f"examples are only learned by heart: copies of the network learn the labels no faster "
+            f"examples are only memorized: copies of the network learn the labels no faster "
             f"({figure(found[0])}) than permuted ones ({figure(min(found[1:]))} to {figure(max(found[1:]))})"
         )
         return Found(where, values)
     heart = f"the loss stays at {figure(last)}, that of guessing"
     if case.program is not None:
         curve = train(case.run, case.program, NOTHING, NOTHING, {}, "", Edit(""), case.budget)
-        if curve[-1] < _BY_HEART * curve[0]:
-            heart += f"; one batch can be learned by heart ({figure(curve[0])} -> {figure(curve[-1])})"
+        if curve[-1] < _MEMORIZED * curve[0]:
+            heart += f"; one batch can be memorized ({figure(curve[0])} -> {figure(curve[-1])})"
     return Found(where, {**values, "heart": heart})
 
 
@@ -253,7 +253,7 @@ def _of_repeated(case: Case) -> Found | None:
         return None
     seen = np.concatenate([y for _, y in case.run.indexed])
     base = guessing(seen)
-    if base is not None and case.ends()[1] < _BY_HEART * base:
+    if base is not None and case.ends()[1] < _MEMORIZED * base:
         return None  # learned from other inputs
     shares = np.unique(seen, return_counts=True)[1]
     chance = float(((shares / shares.sum()) ** 2).sum())
@@ -271,7 +271,7 @@ def _of_repeated(case: Case) -> Found | None:
     return Found(sorting or _permuting(case) or site, {"rows": again}, message=what, fix=fix)
 
 
-def _of_neighbours(case: Case) -> Found | None:
+def _of_neighbors(case: Case) -> Found | None:
     """Return the finding for labels that belong to the example before or after their own, in the order of a batch."""
     for step in reversed(case.run.steps):
         x = _rows(step) if step.roots else None
@@ -314,7 +314,7 @@ class _Rows(NamedTuple):
 
 
 def _are_same_rows(x: _Rows, y: _Rows) -> bool:
-    """Return whether two selections are of the same examples, or of neighbours in time."""
+    """Return whether two selections are of the same examples, or of neighbors in time."""
     if x.start == y.start:
         return True
     distance = x.rows - y.rows

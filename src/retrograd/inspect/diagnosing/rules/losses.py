@@ -169,7 +169,7 @@ def _doubled(case: Case, losses: tuple[str, ...], activations: tuple[str, ...]) 
             if before is None or before.name not in wanted or call.name == before.name == "softmax" and call.index == 0:
                 continue
             if call.name == before.name and not _reaches_loss(step, call):
-                continue  # twice within a network
+                continue  # e.g. softmax twice within a network, as in attention: not before the loss
             loss = call.record.call if call.record.call in LOSSES else call.name
             loss = f"line {call.record.line}" if loss == before.name else loss
             values = {"activation": before.name, "loss": loss}

@@ -287,7 +287,7 @@ def wrong_reduction_scale(case: Case) -> Found | None:
     if step is None or not case.losses:
         return None
     first, last = case.ends()
-    own = case.main is not None and isinstance(case.main.optimizer, OwnUpdate)  # which may divide by the batch itself
+    own = case.main is not None and isinstance(case.main.optimizer, OwnUpdate)  # may divide by the batch
     trouble = case.stuck or case.rose or not math.isfinite(last) or last > 0.9 * first
     for call in () if own else step.passed():
         slope = call.cotangent
@@ -302,11 +302,7 @@ def wrong_reduction_scale(case: Case) -> Found | None:
         proved = curves is not None and better(curves)
         if not proved and not case.rose:
             continue
-        why = (
-            ""
-            if proved
-            else "a copy learns the recorded batch by heart with either, while the loss of new batches rose"
-        )
+        why = "" if proved else "a copy memorizes the recorded batch with either, while the loss of new batches rose"
         what = (
             f"the loss is a sum over {count} examples, so that its gradient is {count} times that of the mean, and the "
             f"steps are too large: {_course(case)}."

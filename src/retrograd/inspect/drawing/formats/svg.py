@@ -80,9 +80,9 @@ def _layers(scene: Scene, movable: bool) -> tuple[list[list[str]], list[list[str
             if placed and not movable:
                 path, head, label = placed.paths[place], placed.heads[place], placed.labels[place]
             source = nesting.items[net.source] if net.source >= 0 else -1
-            labelled = net.source >= 0 and (movable or source >= 0 or ~source not in scene.placed)
+            labeled = net.source >= 0 and (movable or source >= 0 or ~source not in scene.placed)
             name = f' id="e{nesting.box}.{place}"' if movable else ""
-            shape = _shape(scene, net.value, label) if labelled else ""
+            shape = _shape(scene, net.value, label) if labeled else ""
             css, wide = _look(scene, net, nesting.box, most)
             lines.append(f'<g class="{css}"{name}><path d="{path}"{wide}/><path class="head" d="{head}"/>{shape}</g>')
         x, y = scene.origin.get(nesting.box, (0.0, 0.0))

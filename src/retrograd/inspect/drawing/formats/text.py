@@ -8,7 +8,7 @@ from ..figures import short_shape
 from ..layout.scene import Scene, vertex_lines
 from ..picture import LEAVES
 
-# Fill and line colours of a vertex by kind, as in the light SVG.
+# Fill and line colors of a vertex by kind, as in the light SVG.
 COLORS = {
     "operator": ("#f3f4f6", "#8b949e"),
     "view": ("#ffffff", "#8b949e"),

@@ -2,7 +2,7 @@
 
 Sugiyama, Tagawa and Toda, Methods for visual understanding of hierarchical system structures, 1981: items are assigned
 to rows so that all edges point down; an edge over several rows occupies a slot in each; and sweeps reorder the rows,
-moving each item to the mean position of its neighbours in the previous row, as long as the number of crossings falls.
+moving each item to the mean position of its neighbors in the previous row, as long as the number of crossings falls.
 Edges of one value share a path, so a weight with a thousand readers is one line with a thousand ends.
 """
 
@@ -102,12 +102,12 @@ def _in_order(rows: list[list[int]], level: Level) -> list[list[int]]:
         if not fewest:
             break
         downward = sweep % 2 == 0
-        neighbours = up if downward else down
+        neighbors = up if downward else down
         steps = range(1, len(rows)) if downward else range(len(rows) - 2, -1, -1)
         for r in steps:
             place = {slot: i for i, slot in enumerate(current[r - 1 if downward else r + 1])}
             key = {
-                slot: sum(place[n] for n in near) / len(near) if (near := neighbours[slot]) else -1.0
+                slot: sum(place[n] for n in near) / len(near) if (near := neighbors[slot]) else -1.0
                 for slot in current[r]
             }
             current[r] = _sorted_around(current[r], key)

@@ -108,7 +108,7 @@ def _ties(level: Level, items: Sequence[Item], number: dict[tuple[int, int], int
     return ties
 
 
-Links = list[list[tuple[int, float, float]]]  # per slot, for each neighbour: its number, offset and weight
+Links = list[list[tuple[int, float, float]]]  # per slot, for each neighbor: its number, offset and weight
 
 
 def _links(level: Level, items: Sequence[Item], ties: list[Tie], slots: int) -> Links:
@@ -122,11 +122,11 @@ def _links(level: Level, items: Sequence[Item], ties: list[Tie], slots: int) -> 
 
 
 def _settled(first: list[int], half: list[float], links: Links) -> list[float]:
-    """Return the centres: the least-squares distances to neighbours per row, in the row's order and without overlap.
+    """Return the centres: the least-squares distances to neighbors per row, in the row's order and without overlap.
 
     After subtracting the widths of the items before it from each centre, the constraint is that the numbers do not
     decrease. This is isotonic regression, solved by pooling adjacent violators: first down and up with only the
-    previous row, then with both neighbouring rows.
+    previous row, then with both neighboring rows.
     """
     x = [0.0] * len(half)
     count = len(first) - 1
@@ -145,9 +145,9 @@ def _settled(first: list[int], half: list[float], links: Links) -> list[float]:
                 if i > low:
                     offset += half[i - 1] + half[i]
                 total = weight = 0.0
-                for neighbour, shift, pull in links[i]:
-                    if sweep >= 2 or (neighbour < low) == downward:
-                        total += pull * (x[neighbour] + shift)
+                for neighbor, shift, pull in links[i]:
+                    if sweep >= 2 or (neighbor < low) == downward:
+                        total += pull * (x[neighbor] + shift)
                         weight += pull
                 if weight == 0:
                     total, weight = 0.01 * x[i], 0.01
@@ -169,7 +169,7 @@ def _settled(first: list[int], half: list[float], links: Links) -> list[float]:
 def _straighten(
     level: Level, first: list[int], number: dict[tuple[int, int], int], half: list[float], x: list[float]
 ) -> None:
-    """Make the passing part of each net one vertical line if its neighbours leave room for it."""
+    """Make the passing part of each net one vertical line if its neighbors leave room for it."""
     passing: list[list[int]] = [[] for _ in level.nets]
     for r, row in enumerate(level.rows):
         for slot in row:

@@ -163,7 +163,7 @@ def linear(input: Operand, weight: Operand, bias: Operand | None = None) -> Tens
     Args:
         input: the rows.
         weight: a row per output.
-        bias: the summand; none by default.
+        bias: added to each result; none by default.
 
     >>> F.linear(rg.ones(2, 3), rg.ones(4, 3), rg.ones(4)).shape
     (2, 4)

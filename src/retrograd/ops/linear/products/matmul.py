@@ -416,7 +416,7 @@ def addmm(input: Operand, mat1: Operand, mat2: Operand, *, beta: Number = 1, alp
     Shape: (n, k) and (k, m) to (n, m); input broadcasts to the product.
 
     Args:
-        input: the summand.
+        input: the Tensor that is added to the product.
         mat1: the matrix on the left.
         beta: the factor of the input; with 0 its values do not count, NaN included.
         alpha: the factor of the product.

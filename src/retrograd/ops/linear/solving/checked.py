@@ -157,7 +157,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> InvExResult:
     Args:
         A: square matrices.
 
-    Returns: (inverse, info): info is the place, from 1, of a zero pivot of a singular matrix. Its inverse is
+    Returns: (inverse, info): info is the position, from 1, of a zero pivot of a singular matrix. Its inverse is
         infinite or NaN.
 
     Raises:
@@ -191,7 +191,7 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
     Args:
         left: solve ``A @ X = B`` instead of ``X @ A = B``.
 
-    Returns: (result, info): info is the place, from 1, of a zero pivot of a singular A. Its result is infinite or NaN.
+    Returns: (result, info): info is the position, from 1, of a zero pivot of a singular A. Its result is not finite.
 
     Raises:
         RuntimeError: the shapes do not fit, or with ``check_errors`` A is singular.
@@ -251,7 +251,7 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
 @operator(namespace="linalg", method=False)
 @also_named(input="A")
 def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> LUFactorExResult:
-    """``lu_factor`` with the place of the first zero pivot, for which ``lu_solve`` would divide by zero.
+    """``lu_factor`` with the position of the first zero pivot, for which ``lu_solve`` would divide by zero.
 
     Derivative: ``lu_factor``'s.
     Shape: ``(..., m, n)``; LU as A, pivots ``(..., min(m, n))``, info ``(...)``.
@@ -261,7 +261,7 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -
         pivot: whether rows are interchanged.
         check_errors: whether to raise where a pivot is zero.
 
-    Returns: (LU, pivots, info): info is the place, from 1, of the first zero pivot, or 0.
+    Returns: (LU, pivots, info): info is the position, from 1, of the first zero pivot, or 0.
 
     Raises:
         RuntimeError: A is not a matrix, or with ``check_errors`` a pivot is zero.

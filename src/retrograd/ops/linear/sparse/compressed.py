@@ -34,7 +34,7 @@ def sparse_csr_tensor(
 ) -> CompressedTensor:
     """``A[i, col_indices[k]] = values[k]`` for k from ``crow_indices[i]`` on: a sparse matrix with compressed rows.
 
-    Derivative: values: ``g`` at their places.
+    Derivative: values: ``g`` at their coordinates.
     Shape: crow_indices ``(rows + 1,)``, col_indices and values ``(nnz,)``; the result ``size``.
 
     Args:
@@ -207,7 +207,7 @@ for _class, _name, _method in (
 def to_sparse_csr(self: Tensor) -> CompressedTensor:
     """``sparse_csr_tensor`` of what is not zero in a matrix.
 
-    Derivative: ``g`` at the places.
+    Derivative: ``g`` at the coordinates of the values.
     Shape: (n, m), kept.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The product of a sparse and a dense matrix, and the dot products of pairs of rows at the places of a sparse matrix.
+"""The product of a sparse and a dense matrix, and dot products of pairs of rows at the coordinates of a sparse matrix.
 
 Each of the two primitives is the derivative of the other. They use SciPy's compiled products if SciPy is installed.
 """
@@ -122,7 +122,7 @@ class Places:
         return self.source is not None and self.source.data is values
 
     def repeated(self, count: int) -> Places:
-        """Return the places of a block diagonal matrix of ``count`` such matrices."""
+        """Return the coordinates of a block diagonal matrix of ``count`` such matrices."""
         blocks = np.arange(count)[:, None]
         rows, columns = (self.rows + blocks * self.height).reshape(-1), (self.columns + blocks * self.width).reshape(-1)
         return Places(rows, columns, count * self.height, count * self.width)
@@ -147,7 +147,7 @@ def _spmm(values: Array, x: Array, places: Places) -> Array:
 
 
 def _sampled(x: Array, y: Array, places: Places) -> Array:
-    """Return ``sum_k x_ik y_jk`` at the places."""
+    """Return ``sum_k x_ik y_jk`` at the coordinates."""
     if x.shape[1] == 1:
         return x[places.rows, 0] * y[places.columns, 0]
     return (x[places.rows] * y[places.columns]).sum(axis=-1)

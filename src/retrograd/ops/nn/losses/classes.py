@@ -472,7 +472,7 @@ def cross_entropy(
     """``-sum_c y_c log(softmax(input)_c)``: the cross entropy between targets y and the softmax of logits.
 
     Derivative: input: ``g (softmax(input) - y)`` for each example, times its weight, over the mean's divisor; 0 for
-    what is ignored, also where everything is (and the mean itself NaN). Probabilities: ``-g log(softmax(input))``.
+    ignored examples, even if all are ignored and the mean is NaN. Probabilities: ``-g log(softmax(input))``.
     Shape: input ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``; the result is 0-d, or with reduction ``"none"`` has the
     input's shape without C.
     Dtype: real floating, kept; weight has the input's.

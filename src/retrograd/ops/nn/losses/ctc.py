@@ -55,7 +55,7 @@ def _label_scores(log_probs: Array, labels: Array) -> Array:
 
 
 def _ends(alignment: Alignment, dtype: Any) -> Array:
-    """Return 0 at the last two places of each sequence and -inf elsewhere."""
+    """Return 0 at the last two positions of each sequence and -inf elsewhere."""
     xp = array_module(alignment.labels)
     places, last = xp.arange(alignment.labels.shape[1]), 2 * alignment.lengths[:, None]
     return xp.where((places == last) | (places == last - 1), dtype.type(0), dtype.type(-np.inf))

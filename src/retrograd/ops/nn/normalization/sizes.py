@@ -1,4 +1,4 @@
-"""Normalization of vectors to unit norm, and of channels by neighbouring channels."""
+"""Normalization of vectors to unit norm, and of channels by neighboring channels."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = for_axes(
 def _adaptive_max_pool(axes: int) -> Callable[..., Tensor | MaxPool]:
     """The maximum over as many windows as wanted: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
 
-    Derivative: ``g`` at the place of each window's maximum: the first of equal elements, row by row, or the last NaN.
+    Derivative: ``g`` at each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: {input}; the spatial size of the result is ``output_size``.
 
     Args:

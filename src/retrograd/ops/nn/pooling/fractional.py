@@ -1,4 +1,4 @@
-"""Fractional max pooling: windows at random places, so that sizes can shrink by any factor."""
+"""Fractional max pooling: windows at random positions, so that sizes can shrink by any factor."""
 
 from __future__ import annotations
 
@@ -153,11 +153,11 @@ def _maxima_of(
 
 
 def _with_indices(axes: int) -> Callable[..., Pooled]:
-    """As ``fractional_max_pool{n}d``, with the places of the maxima in each plane, flattened.
+    """As ``fractional_max_pool{n}d``, with the positions of the maxima in each flattened plane.
 
     Derivative: input: ``g`` at the maxima.
     Shape: (N, C, {sizes}) or (C, {sizes}) to the same with ``output_size``, twice.
-    Dtype: real floating; kept; the places int64.
+    Dtype: real floating; kept; the positions int64.
 
     Args:
         kernel_size: the windows' lengths.
@@ -202,13 +202,13 @@ fractional_max_pool2d_with_indices, fractional_max_pool3d_with_indices = for_axe
 
 
 def _fractional_max_pool(axes: int) -> Callable[..., Tensor | Pooled]:
-    """The maximum of each of ``output_size`` windows, whose places are drawn for each plane.
+    """The maximum of each of ``output_size`` windows, whose positions are drawn for each plane.
 
     Shape: (N, C, {sizes}) or (C, {sizes}) to the same with ``output_size``.
     Dtype: real floating; the result has the input's dtype.
 
     Args:
-        return_indices: return the maxima's places, too.
+        return_indices: return the maxima's positions, too.
         _random_samples: the numbers in ``[0, 1)`` that place the windows, (N, C, {n}); by default drawn.
 
     Returns:

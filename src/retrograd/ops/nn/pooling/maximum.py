@@ -287,7 +287,7 @@ def _max_pool(axes: int) -> Callable[..., Tensor | MaxPool]:
 
     The padding is minus infinity. The maximum of a window that holds NaN is NaN.
 
-    Derivative: ``g`` at the place of each window's maximum: the first of equal elements, row by row, or the last NaN.
+    Derivative: ``g`` at each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: {input}; per axis
     ``L' = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`` windows, with ``ceil_mode`` rounded up.
 

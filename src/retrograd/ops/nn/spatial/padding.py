@@ -37,7 +37,7 @@ def _pad(x: Array, widths: Widths, value: float) -> Array:
 def _padded_layout(
     own: tuple[int, ...], widths: Widths
 ) -> tuple[tuple[int, ...], tuple[slice, ...], tuple[slice, ...]]:
-    """Return the padded shape, the place of the input in it, and the part of the input that remains."""
+    """Return the padded shape, the position of the input in it, and the part of the input that remains."""
     shape = tuple([length + left + right for length, (left, right) in zip(own, widths)])
     return shape, _inside(shape, widths), _inside(own, tuple([(-left, -right) for left, right in widths]))
 
@@ -227,7 +227,7 @@ def pad_(input: Tensor, pad: Size, mode: str = "constant", value: Number | None 
         return _constant(x, widths, 0 if value is None else value)
     if mode not in _NUMPY_MODE:
         raise NotImplementedError(
-            f"unrecognised padding mode {mode!r}; expected constant, reflect, replicate or circular"
+            f"unrecognized padding mode {mode!r}; expected constant, reflect, replicate or circular"
         )
     if value:
         raise RuntimeError(f"padding mode {mode!r} takes no value, got {value}")

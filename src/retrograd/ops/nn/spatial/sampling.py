@@ -97,7 +97,7 @@ def _brought_inside(x: Array, lengths: Any, way: Way) -> tuple[Any, Any]:
 
 
 def _weights(t: Any, mode: str) -> list[Any]:
-    """Return the interpolation weights of the neighbours at the fractional position t, an array or a Tensor."""
+    """Return the interpolation weights of the neighbors at the fractional position t, an array or a Tensor."""
     if mode == "nearest":
         return [t * 0 + 1]
     if mode == "bilinear":

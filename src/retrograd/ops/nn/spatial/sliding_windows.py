@@ -98,7 +98,7 @@ def gather_windows(x: Array, columns: Array, window: Window) -> None:
 
 
 def scatter_windows(columns: Array, x: Array, window: Window) -> None:
-    """The transpose of ``gather_windows``: add each element of ``columns`` to the place that it was read from."""
+    """The transpose of ``gather_windows``: add each element of ``columns`` to the position that it was read from."""
     for offset, places, reads in taps(window):
         x[EVERY + reads] += columns[EVERY + offset + places]
 

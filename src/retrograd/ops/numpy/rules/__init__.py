@@ -1,5 +1,5 @@
 """The rules of NumPy's functions on Tensors, by family.
 
 Each rule has the signature of its NumPy function and calls operators of ``ops``. Only ``ops.numpy.functions`` and its
-neighbours import them.
+neighbors import them.
 """

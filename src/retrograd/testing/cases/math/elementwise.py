@@ -366,7 +366,7 @@ def steps(rng: np.random.Generator) -> Iterator[Call]:
     yield Call(Fixed(np.array(0.0)), Fixed(np.array(0.25)))
 
 
-def neighbours(rng: np.random.Generator) -> Iterator[Call]:
+def neighbors(rng: np.random.Generator) -> Iterator[Call]:
     yield Call(Fixed(rng.standard_normal((2, 3))), Fixed(rng.standard_normal(3)))
     yield Call(Fixed(np.array([0.0, 1.0, 1.0, INF, 1.0])), Fixed(np.array([-1.0, 1.0, INF, 0.0, NAN])))
     yield Call(Fixed(np.array(0.0)), Fixed(np.array(1.0)))
@@ -374,7 +374,7 @@ def neighbours(rng: np.random.Generator) -> Iterator[Call]:
 
 CASES += [
     Case("heaviside", steps, np.heaviside, order=0),
-    Case("nextafter", neighbours, np.nextafter, order=0),
+    Case("nextafter", neighbors, np.nextafter, order=0),
     Case("frexp", unary_calls(away_from_zero), np.frexp, edge_calls=at(0.0, -0.0, 5e-324, INF, NAN, 1e308)),
 ]
 

@@ -156,7 +156,7 @@ def interpolations(rng: np.random.Generator) -> Iterator[Call]:
 
 
 def not_finite(rng: np.random.Generator) -> Iterator[Call]:
-    """An infinity reaches its neighbours only; a batch of no images."""
+    """An infinity reaches its neighbors only; a batch of no images."""
     x = rng.standard_normal((1, 1, 4, 4))
     x[0, 0, 1, 2] = np.inf
     yield Call(x, scale_factor=2, mode="bilinear")

@@ -137,7 +137,7 @@ def _initialized(case: Case, step: Step) -> tuple[str, Found] | None:
             continue
         site = case.run.written.get(p.array.__array_interface__["data"][0])
         made = {(x.file, x.line) for _, x in case.run.created.values()}
-        site = None if site is None or (site.file, site.line) in made else site  # that of the layer itself
+        site = None if site is None or (site.file, site.line) in made else site  # by the layer itself
         written += [(p, site)] if site is not None else []
         if start.ndim > 1:
             drawn: Array = rng.standard_normal(start.shape)

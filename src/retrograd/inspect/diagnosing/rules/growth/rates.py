@@ -154,7 +154,7 @@ def learning_rate_too_high(case: Case) -> Found | None:
         if best is not None and not gain > _PART * gained:
             break  # the rate before was much better
         if falls and fails and better(curves):
-            # One batch is learned by heart also at a rate that is too high for several: take the lowest good one.
+            # One batch is memorized also at a rate that is too high for several: take the lowest good one.
             gained = max(gain, gained)
             course = "goes from {} to {}".format(*case.course())
             further = "" if math.isfinite(last) else ", and lower if other batches make it grow again"
@@ -186,14 +186,14 @@ def _destroyed(case: Case, before: list[float]) -> Found | None:
         f". Copies with the first parameters learn a recorded batch ({figure(before[0])} -> {figure(before[-1])}), "
         f"copies with those of the end hardly do any more ({figure(after[0])} -> {figure(after[-1])})"
     )
-    return Found(rate_place(case.main), values, unproved="the recorded batch is learned by heart at either rate")
+    return Found(rate_place(case.main), values, unproved="the recorded batch is memorized at either rate")
 
 
 def _overwritten(case: Case, last: float) -> Found | None:
     """Return the finding for a first step that is larger than the parameters, after which the loss is far above its
     start, or stays at that of guessing.
 
-    The network may learn the recorded batch by heart at such a rate, too, so that trials show nothing.
+    The network may memorize the recorded batch at such a rate, too, so that trials show nothing.
     """
     losses, base, main = case.losses, case.baseline, case.main
     if main is None or len(losses) < _LEAST_STEPS or not all(map(math.isfinite, losses)):
@@ -208,7 +208,7 @@ def _overwritten(case: Case, last: float) -> Found | None:
     course = "goes from {} to {}".format(*case.course())
     values = rate_texts(case, 0.01) | {"course": course, "size": figure(size)}
     values["lower"] = f", and step {step} changes parameters by {figure(size)} times their size"
-    return Found(rate_place(main), values, unproved="the network learns the recorded batch by heart at either rate")
+    return Found(rate_place(main), values, unproved="the network memorizes the recorded batch at either rate")
 
 
 def largest_step(main: Optimized) -> tuple[int, float]:
@@ -232,7 +232,7 @@ def _grown(case: Case, first: float, last: float) -> Found | None:
     if base is None and largest_step(main)[1] < LARGE:
         return None  # small steps follow a target that grows, such as the returns of a policy
     values = rate_texts(case, 0.01) | {"course": "goes from {} to {}".format(*case.course())}
-    why = "the network learns the recorded batch by heart at either rate"
+    why = "the network memorizes the recorded batch at either rate"
     values["lower"] = ", while parameters move by more than their size"
     return Found(rate_place(main), values, unproved=why)
 
@@ -240,7 +240,7 @@ def _grown(case: Case, first: float, last: float) -> Found | None:
 def _above_guessing(case: Case, last: float) -> Found | None:
     """Return the finding for class losses that stay above those of guessing while parameters move by their size.
 
-    A network with embeddings learns the recorded batch by heart also at such a rate, so that trials show nothing.
+    A network with embeddings memorizes the recorded batch also at such a rate, so that trials show nothing.
     """
     main, base, losses = case.main, case.baseline, case.losses
     step = case.step
@@ -256,7 +256,7 @@ def _above_guessing(case: Case, last: float) -> Found | None:
         return None
     course = "stays above {}, that of guessing, from {} to {},".format(figure(base), *case.course())
     values = rate_texts(case, 0.01) | {"course": course, "lower": ", while parameters move by more than their size"}
-    why = "the network learns the recorded batch by heart at either rate"
+    why = "the network memorizes the recorded batch at either rate"
     return Found(rate_place(main), values, unproved=why)
 
 
