@@ -710,8 +710,8 @@ for step in range(60):
     state = torch.randn(64, 4)
     chosen = torch.distributions.Categorical(logits=policy(state))
     action = chosen.sample()
-    price = (state @ prices).gather(1, action[:, None])[:, 0]
-    loss = ((price - price.mean()) * chosen.log_prob(action)).mean()
+    cost = (state @ prices).gather(1, action[:, None])[:, 0]
+    loss = ((cost - cost.mean()) * chosen.log_prob(action)).mean()
     opt.zero_grad(); loss.backward(); opt.step()
 """,
     "a policy that minimizes distances": """
@@ -721,8 +721,8 @@ for step in range(60):
     state = torch.randn(64, 2)
     chosen = torch.distributions.Normal(policy(state)[:, 0], 0.5)
     action = chosen.sample()
-    far = (action - state[:, 0]).square()
-    loss = ((far - far.mean()) * chosen.log_prob(action)).mean()
+    cost = (action - state[:, 0]).square()
+    loss = ((cost - cost.mean()) * chosen.log_prob(action)).mean()
     opt.zero_grad(); loss.backward(); opt.step()
 """,
     "an actor that minimizes the prices that its critic learns": """

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import linecache
 import math
+import re
 
 import numpy as np
 
@@ -10,11 +12,12 @@ from .....core.source_location import Site
 from .....core.tensor.tensor import new_tensor
 from ....record import Record
 from ...findings import figure
-from ...kinds import Case, Found
+from ...kinds import Case, Found, HasPlace
 from ...probes.replay import Changes, Program
 from ...recording import Array, Call, Params, Root, Source, Step, start_of
 
 _REGRESSIONS = frozenset({"mse_loss", "smooth_l1_loss", "huber_loss", "l1_loss"})
+_COSTS = re.compile(r"(?<![^\W_])(?:costs?|regrets?|penalty|penalties)(?![^\W_])", re.IGNORECASE)
 _ROUNDING = 1e-4  # of the sum of probabilities
 _BETWEEN = frozenset({"exp", "sub", "add", "sum", "clamp", "where", "neg", "mean", "stack", "cat"})
 
@@ -22,16 +25,23 @@ _BETWEEN = frozenset({"exp", "sub", "add", "sum", "clamp", "where", "neg", "mean
 def minimized_reward(case: Case) -> tuple[Record, str, Root] | None:
     """Return the line that needs the other sign, what it does, and the backward pass, if a policy avoids rewards.
 
-    A cost differs from a reward by its meaning only, so the numbers themselves have to tell that they are rewards.
+    A cost differs from a reward by its meaning only. Where the numbers do not tell that they are rewards, those that
+    weigh log-probabilities are taken for rewards, as environments give them, unless the program speaks of costs.
     """
     for step in case.run.steps:  # the policy of the first one has learned least
         for root in step.roots:
             if root.source.call < 0 or root.inside:
                 continue
-            found = _weighted(step, root) or _value_of_critic(case, step, root)
-            if found is not None and (why := _are_rewards(found[2])):
-                return found[0], f"{found[1]}; {why}", root
+            weighted = _weighted(step, root)
+            found = weighted or _value_of_critic(case, step, root)
+            why = "" if found is None else _are_rewards(found[2])
+            if found is not None and (why or weighted is not None and not _names_costs(root.site)):
+                return found[0], f"{found[1]}; {why}" if why else found[1], root
     return None
+
+
+def _names_costs(where: HasPlace) -> bool:
+    return any(map(_COSTS.search, linecache.getlines(where.file)))
 
 
 def _are_rewards(numbers: np.ndarray) -> str:
