@@ -327,7 +327,9 @@ def _cumulative(
     include_initial: bool,
 ) -> Tensor:
     if axis is None and x.ndim != 1:
-        raise ValueError(f"cumulative_{function.__name__.removeprefix('cum')}: {x.ndim} dimensions need an axis")
+        raise ValueError(
+            f"cumulative_{function.__name__.removeprefix('cum')}: pass axis for an array of {x.ndim} dimensions"
+        )
     place = axis or 0
     result = as_tensors(function(x, axis=place, dtype=dtype))
     if not include_initial:

@@ -1,4 +1,4 @@
-"""The command line's entry point: a user's mistake is one line on stderr and exit code 2."""
+"""The entry point of the command line. A user's mistake is reported in one line on stderr, with exit code 2."""
 
 import argparse
 import codecs

@@ -289,7 +289,7 @@ ABSENT = (
 )  # fmt: skip
 
 
-# What the modules of PyTorch are for. A missing name that no group lists has the subject of its longest prefix here.
+# The purpose of PyTorch's modules. The error for a name that no group lists uses the entry of its longest prefix.
 _SHARDS, _CHECKPOINTS, _STARTS, _HOOKS, _COMPILES, _QUANTIZES, _MASKS, _FILES = (
     (group.purpose, group.instead) for group in ABSENT[:8]
 )

@@ -1,6 +1,6 @@
 """ONNX files: ``load`` returns a Module with differentiable parameters, ``export`` writes a model.
 
-``loading`` and ``graph`` run files by the rules of ``operators``; ``exporting`` records a model by ``recording`` and
+``loading`` and ``graph`` run files by the rules of ``operators``; ``exporting`` records a model by ``model_calls`` and
 writes it by the rules of ``writing``; ``building`` creates the nodes of a file. Programs and the command import it.
 """
 

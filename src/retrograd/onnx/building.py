@@ -10,7 +10,7 @@ import numpy as np
 from ..core.errors import describe
 from ..core.tensor.tensor import Tensor
 from .graph import UnsupportedError
-from .recording import Call, Recording
+from .model_calls import Call, Recording
 from .table import DTYPES
 
 CODES = {name: code for code, name in DTYPES.items()}

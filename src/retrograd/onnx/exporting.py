@@ -15,7 +15,7 @@ from ..func.nests import flatten
 from .building import CODES, Builder, Symbol
 from .graph import UnsupportedError
 from .loading import load
-from .recording import Recording, record, resized
+from .model_calls import Recording, record, resized
 from .writing import PRIMITIVES, WHOLE
 
 OLDEST, DEFAULT = 14, 17

@@ -138,3 +138,10 @@ def test_the_gradient_of_a_sparse_leaf_is_set_and_forgotten():
     for wrong in (rg.ones(2, 2), elsewhere, rg.sparse_coo_tensor([[0, 1], [1, 0]], [1.0, 2.0], (3, 2))):
         with pytest.raises(RuntimeError, match="grad: expected"):
             a.grad = wrong
+
+
+def test_the_error_of_a_wrong_sparse_dim_names_the_valid_ones():
+    with pytest.raises(RuntimeError, match="expected 1 <= sparse_dim <= 2, the number of dimensions, got 3"):
+        rg.eye(2).to_sparse(3)
+    with pytest.raises(RuntimeError, match="expected a Tensor with dimensions, got float32"):
+        rg.tensor(1.0).to_sparse()

@@ -32,7 +32,7 @@ from .cuda import Stream as Stream
 
 Value = TypeVar("Value")
 
-# Operators that PyTorch also has as functions that write in place: ``abs_``. ``_NO_METHOD`` have no such method.
+# Operators that PyTorch also has as functions that write in place: ``abs_``. Those in ``_NO_METHOD`` are no methods.
 _IN_PLACE = """
     abs acos acosh addmv arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh ceil clamp clamp_max
     clamp_min clip cos cosh deg2rad detach erf erfc exp exp2 expm1 fill fix floor frac i0 index_put ldexp log log10

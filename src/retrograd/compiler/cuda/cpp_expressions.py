@@ -27,7 +27,7 @@ _STORED = {
     "uint32": "unsigned int", "uint64": "unsigned long long",
 }  # fmt: skip
 
-# By the names of NumPy ufuncs, Python operators and primitives.
+# C++ functions, by the names of NumPy ufuncs, Python operators and primitives.
 _SAME = "exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh cbrt floor ceil trunc rint erf erfc"
 _RENAMED = {
     "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",

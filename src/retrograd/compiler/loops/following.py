@@ -224,7 +224,7 @@ class _Steps:
         return True
 
     def _is(self, x: Tensor, known: Identity) -> bool:
-        """Return whether a recorded Tensor has an identity."""
+        """Return whether a Tensor has the recorded node and, if it requires grad, the recorded place in the graph."""
         node = _recorded_node(x.array)
         if node is None or node is not known[0] or x._requires is (known[1] is None):
             return False

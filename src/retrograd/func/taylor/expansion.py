@@ -30,7 +30,7 @@ Saved: TypeAlias = tuple[Any, ...]  # in the order of a primitive's layout
 
 
 class NoSeries(Exception):
-    """A node has no series: its rule cannot be called with other values than those that it saved."""
+    """A node has no Taylor series, because its rule accepts only the values that it saved."""
 
 
 class Expansion:

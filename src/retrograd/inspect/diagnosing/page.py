@@ -19,7 +19,7 @@ from ..drawing.grouping import group
 from ..drawing.layout.scene import Scene
 from ..drawing.picture import Picture, Vertex
 from ..drawing.steps import Step
-from ..drawing.traced import forward_records, traced_picture
+from ..drawing.trace_picture import forward_records, traced_picture
 from ..pages.template import asset, json_inside
 from ..tracing import Records
 from .backward_norms import visited

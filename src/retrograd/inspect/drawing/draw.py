@@ -16,7 +16,7 @@ from .nested_boxes import add_box_flows, divide, name_once
 from .picture import Picture
 from .repeats import fold_repeats
 from .scalars import is_value, scalar_picture
-from .traced import traced_picture
+from .trace_picture import traced_picture
 
 
 class Drawing:

@@ -106,6 +106,6 @@ def calls(function: Callable[..., object], *optional: str) -> Callable[[M], M]:
 
 @dataclass_transform(eq_default=False, field_specifiers=(dataclasses.field,))
 def calls_with_fields(function: Callable[..., object], *optional: str) -> Callable[[M], M]:
-    """``calls`` after ``init_from_fields``."""
+    """Decorate a class with ``init_from_fields``, then with ``calls``."""
     call = calls(function, *optional)
     return lambda cls: call(init_from_fields(cls))

@@ -11,7 +11,7 @@ import numpy as np
 from ...core.arrays.dtypes import DType, result_type
 from ...core.tensor.tensor import Tensor
 from ..building import Builder
-from ..recording import Call
+from ..model_calls import Call
 from .rules import PRIMITIVES, primitive, whole
 
 _UNARY = {

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...core.tensor.tensor import Tensor
 from ..building import Builder
-from ..recording import Call
+from ..model_calls import Call
 from .rules import PRIMITIVES, primitive, whole
 
 _REDUCTIONS = {"sum": "ReduceSum", "mean": "ReduceMean", "amax": "ReduceMax", "amin": "ReduceMin", "prod": "ReduceProd",

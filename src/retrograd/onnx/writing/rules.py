@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..building import Builder
-from ..recording import Call
+from ..model_calls import Call
 
 Rule = Callable[[Builder, Call], Any]
 Accepts = Callable[..., bool]

@@ -9,7 +9,7 @@ import numpy as np
 from ...core.tensor.tensor import Tensor
 from ...func.nests import flatten as leaves_of
 from ..building import Builder
-from ..recording import Call
+from ..model_calls import Call
 from .rules import primitive, whole
 
 

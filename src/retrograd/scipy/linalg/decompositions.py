@@ -7,6 +7,7 @@ import numpy as np
 from ..._generated import linalg as ours
 from ..._generated import toplevel as ops
 from ...core.arrays import Array
+from ...core.errors import describe
 from ...core.graph.primitive import Primitive, apply
 from ...core.tensor.tensor import Tensor
 from ...ops.linear.matrices import adjoint, hermitian
@@ -114,7 +115,10 @@ def rq(
     if mode not in ("full", "economic", "r"):
         raise ValueError("Mode argument should be one of ['full', 'r', 'economic']")
     if x.shape[-2] > x.shape[-1] or mode != "economic" and x.shape[-2] != x.shape[-1]:
-        raise NotImplementedError("scipy.linalg.rq of Tensors: square matrices, or wide ones with mode='economic'")
+        raise NotImplementedError(
+            "scipy.linalg.rq: expected a square matrix, or with mode='economic' "
+            f"at most as many rows as columns, got {describe(x)}"
+        )
     flipped = ours.qr(ops.flip(x, (-2, -1)).mH, "reduced")
     r, q = ops.flip(flipped.R.mH, (-2, -1)), ops.flip(flipped.Q.mH, (-2, -1))
     return r if mode == "r" else (r, q)

@@ -576,8 +576,10 @@ def to_sparse(self: Tensor, sparse_dim: int | None = None, *, layout: object = N
             [1]])
     """
     count = self.array.ndim if sparse_dim is None else integer(sparse_dim, "sparse_dim")
+    if self.array.ndim == 0:
+        raise RuntimeError(f"expected a Tensor with dimensions, got {describe(self)}")
     if not 1 <= count <= self.array.ndim:
-        raise RuntimeError(f"expected coordinates for some dimensions of {describe(self)}, got sparse_dim={sparse_dim}")
+        raise RuntimeError(f"expected 1 <= sparse_dim <= {self.array.ndim}, the number of dimensions, got {count}")
     there = self.array != 0
     there = there.any(axis=tuple(range(count, there.ndim))) if count < there.ndim else there
     found = tuple(new_tensor(index) for index in there.nonzero())

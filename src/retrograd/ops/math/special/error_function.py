@@ -111,7 +111,7 @@ def _erfcx_positive(x: Array) -> Array:
 
 
 def _exp_of_square(x: Array, sign: int) -> Array:
-    """e^(sign x^2) to full accuracy: the square of x truncated to a multiple of 1/16 is exact."""
+    """Return e^(sign x^2) to full accuracy: x is truncated to a multiple of 1/16, whose square is exact."""
     x = np.minimum(x, 30.0)
     cut = np.trunc(x * 16) * 0.0625
     return np.exp(cut * cut * sign) * np.exp((x - cut) * (x + cut) * sign)

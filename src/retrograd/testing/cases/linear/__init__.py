@@ -1,1 +1,1 @@
-"""Example calls of the operators in ``ops/linear``."""
+"""Example calls of the operators in ``ops/linear``, which ``testing.cases`` collects for the harness."""

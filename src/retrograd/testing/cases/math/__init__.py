@@ -1,1 +1,1 @@
-"""Example calls of the operators in ``ops/math``."""
+"""Example calls of the operators in ``ops/math``, which ``testing.cases`` collects for the harness."""

@@ -1,4 +1,5 @@
 """Questions on sizes: of the steps, of gradients and values on their way through the layers, and of the loss.
 
-``depth`` compares the layers of a recorded step, ``rates`` the steps of the run. Both are rules as in the folder above.
+``depth`` compares the layers of a recorded step, ``rates`` the steps of the run. ``rules`` calls them, other rules
+read their sizes of steps, and ``doctor_mode`` calls ``divergence`` and ``intervene``.
 """
