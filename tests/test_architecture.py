@@ -20,10 +20,10 @@ PACKAGE = Path(__file__).resolve().parent.parent / "src" / "retrograd"
 BOUNDS = {
     "lines of operators' docstrings that repeat another one": 31,
     "lines of docstrings that repeat another one": 283,
-    "files of 60 lines and fewer, without `__init__.py` and generated ones": 67,
-    "uses of Any": 3557,
+    "files of 60 lines and fewer, without `__init__.py` and generated ones": 65,
+    "uses of Any": 3553,
     "files with a `# mypy:` switch": 15,
-    "`type: ignore` comments": 144,
+    "`type: ignore` comments": 143,
 }
 Described = ast.FunctionDef | ast.ClassDef | ast.Module
 FILES_PER_FOLDER = 14
