@@ -431,3 +431,22 @@ for _ in range(2):
     command = [sys.executable, "-c", program, str(tmp_path)]
     told = subprocess.run(command, capture_output=True, text=True, check=True)
     assert told.stdout.split() == [level, "True", "5.0"] and not told.stderr
+
+
+WITHOUT_NUMBA = """
+import fnmatch, importlib, sys
+from pathlib import Path
+sys.modules["numba"] = sys.modules["llvmlite"] = None
+import importlib.util as util
+found, util.find_spec = util.find_spec, lambda name, *args: None if name == "numba" else found(name, *args)
+import conftest
+sources = Path("src")
+for file in sorted((sources / "retrograd" / "kernels").rglob("*.py")):
+    if "build" in file.parts or any(fnmatch.fnmatch(str(file), glob) for glob in conftest.collect_ignore_glob):
+        continue
+    importlib.import_module(".".join(file.relative_to(sources).with_suffix("").parts).removesuffix(".__init__"))
+"""
+
+
+def test_sources_that_need_numba_are_not_collected_where_it_is_missing():
+    subprocess.run([sys.executable, "-c", WITHOUT_NUMBA], cwd=Path(__file__).parents[2], check=True)
