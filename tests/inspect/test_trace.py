@@ -81,6 +81,17 @@ def test_a_shape_changed_in_place_comes_from_the_view(requires_grad):
     assert total.inputs[0].source is unsqueezed
 
 
+def test_a_result_with_the_data_of_another_comes_from_that():
+    x, constant = rg.randn(2, 3), rg.ones(3)
+    with inspect.trace() as t:
+        y, z = x * 2, x + 1
+        y.data = x.exp()
+        z.data = constant
+        y + z
+    exp, total = t.records[2:]
+    assert (total.inputs[0].source, total.inputs[1].source) == (exp, None)
+
+
 def test_every_node_of_the_graph_tells_its_line_and_module_afterwards():
     model, x = Model(), rg.randn(2, 5, 4)
     with inspect.trace() as t:

@@ -311,9 +311,12 @@ class Recorder(Observer):
             self._of_tensor[id(result)] = ref(result), departure
         own.seconds += perf_counter() - start
 
-    def reshaped(self, x: Tensor, view: Tensor) -> None:
-        if id(view) in self._of_tensor:
-            self._of_tensor[id(x)] = ref(x), self._of_tensor[id(view)][1]
+    def became(self, x: Tensor, other: Tensor) -> None:
+        source = self.source(other)
+        if source is not None:
+            self._of_tensor[id(x)] = ref(x), source
+        else:
+            self._of_tensor.pop(id(x), None)
 
     def begin_under(self, no_grad: Site | None) -> None:
         """Record the line that switched recording off before this record began."""

@@ -112,7 +112,7 @@ class _Recorder(Observer):
                     self.recording.references.append(x)
                     self.live.add(id(x))
 
-    def reshaped(self, x: Tensor, view: Tensor) -> None:
+    def became(self, x: Tensor, other: Tensor) -> None:
         if self.skipping:
             return
         before = new_tensor(x.array)  # what earlier calls read and returned has the shape that it had
@@ -123,7 +123,7 @@ class _Recorder(Observer):
         self.recording.inputs = [before if y is x else y for y in self.recording.inputs]
         for known in (self.live, self.results):
             known.update({id(before)} if id(x) in known else ())
-        self._note(Call("identity", (view,), {}, (x,)))
+        self._note(Call("identity", (other,), {}, (x,)))
 
     def departed(self, x: Tensor, how: str, result: Tensor | None) -> None:
         if id(x) not in self.live or self.skipping:

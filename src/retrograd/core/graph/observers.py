@@ -96,8 +96,9 @@ class Observer:
     def departed(self, x: Tensor, how: str, result: Tensor | None) -> None:
         """The values of ``x`` leave the graph, by ``item``, ``detach`` and the like; ``result`` is a Tensor or None."""
 
-    def reshaped(self, x: Tensor, view: Tensor) -> None:
-        """``x`` is about to become this view of itself, the result of a call, by ``transpose_`` and the like."""
+    def became(self, x: Tensor, other: Tensor) -> None:
+        """``x`` is about to get the array of another Tensor: a view of itself by ``transpose_`` and the like, or any
+        by ``x.data = other``."""
 
     def began(self) -> None:
         """A backward pass begins; with ``create_graph`` the operators in its rules are observed calls, too."""

@@ -384,6 +384,8 @@ class Tensor(Copies, TensorMethods):
     def data(self, value: Tensor) -> None:
         if not isinstance(value, Tensor):
             raise TypeError(f"data: expected a Tensor, got {type(value).__name__}")
+        for observer in modes.observers:
+            observer.became(self, value)
         requires, node = self._requires, self._node
         if requires and not is_differentiable(value.array.dtype):
             raise RuntimeError(f"data: a Tensor that requires grad cannot hold {value.array.dtype}")

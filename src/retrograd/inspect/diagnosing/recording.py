@@ -431,9 +431,9 @@ class StepRecorder(Recorder):
             source = self.source_of(x)
             self._made[id(result)] = ref(result), source._replace(cut=source.cut or self.departures[-1])
 
-    def reshaped(self, x: Tensor, view: Tensor) -> None:
-        super().reshaped(x, view)
-        self._made[id(x)] = ref(x), self.source_of(view)
+    def became(self, x: Tensor, other: Tensor) -> None:
+        super().became(x, other)
+        self._made[id(x)] = ref(x), self.source_of(other)
 
     def opened(self, what: object, inputs: Inputs) -> None:
         if self.done:

@@ -445,7 +445,7 @@ def _reshaping_method(name: str, function: Callable[..., Tensor]) -> Callable[..
         with recording(self._node is not None):  # if there is a history, it must have the new shape, too
             view = function(self, *args, **kwargs)
         for observer in modes.observers:
-            observer.reshaped(self, view)
+            observer.became(self, view)
         self.array = view.array
         if self._node is not None:
             self._node = view._node
