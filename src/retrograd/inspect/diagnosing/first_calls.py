@@ -172,17 +172,21 @@ class Renewals(Observer):
 
     def after_step(self, x: Optimized) -> None:
         """Keep the first numbers of a matrix."""
-        if id(x) not in self._over and x.parameters and len(self.run.renewals) < _RENEWALS:
-            known = self._kept.get(id(x))
-            p = next((p for p in x.parameters if p.array.ndim > 1), x.parameters[0]) if known is None else known[2]
-            self._kept[id(x)] = x, x.created_again, p, p.array.reshape(-1)[:64].tobytes()
+        known = self._kept.get(id(x))
+        if known is not None:
+            p = known[2]
+        elif id(x) in self._over or len(self.run.renewals) == _RENEWALS or not x.parameters:
+            return
+        else:
+            p = next((p for p in x.parameters if p.array.ndim > 1), x.parameters[0])
+        self._kept[id(x)] = x, x.created_again, p, p.array.reshape(-1)[:64].tobytes()
 
     def before_backward(self) -> None:
         """Compare them."""
-        for key, (x, created, p, before) in list(self._kept.items()) if len(self.run.renewals) < _RENEWALS else ():
-            if p.array.reshape(-1)[:64].tobytes() == before:
-                continue
-            del self._kept[key]
+        kept = self._kept
+        changed = [key for key, (_, _, p, before) in kept.items() if p.array.reshape(-1)[:64].tobytes() != before]
+        for key in changed:
+            x, created, p, _ = kept.pop(key)
             seen = self._seen.pop(key, None)
             if x.created_again != created:
                 continue  # another training of the same model, as for folds of the data
@@ -194,8 +198,12 @@ class Renewals(Observer):
                 self._over.add(key)
             else:
                 self.run.renewals.append(Renewal(x, p, seen[0], x.steps))
-            if key in self._over or len(self.run.renewals) == _RENEWALS:
+            full = len(self.run.renewals) == _RENEWALS
+            if full or key in self._over:
                 detach(self)
+            if full:
+                kept.clear()
+                break
 
     def stepping(self, optimizer: object) -> None:
         self._steps = True

@@ -102,7 +102,7 @@ class Case:
 
     def __init__(self, run: Run, budget: Budget | None = None) -> None:
         self.run = run
-        self.budget = budget or Budget(run.last)  # of all trials
+        self.budget = budget or Budget(run)  # of all trials
         self.failures: list[str] = []
         self._answers: dict[str, Found | None] = {}
 

@@ -70,8 +70,8 @@ class Labels:
         if isinstance(index, np.ndarray) and len(index) == len(labels) and self._bytes < _PAIRS:
             self.run.indexed.append((index.copy(), labels))
             self._bytes += index.nbytes
-        array, self._given, self.looks = self._given, None, _LOOKS
-        if isinstance(array, np.ndarray) and len(array) == len(labels) and self._bytes < _PAIRS:
+        array, self._given, self.looks = self._given, None, _LOOKS if self._bytes < _PAIRS else 0
+        if self.looks and isinstance(array, np.ndarray) and len(array) == len(labels):
             rows = array[:_ROWS].reshape(min(len(array), _ROWS), -1).copy()
             self.run.pairs.append((rows, labels[:_ROWS]))
             self._bytes += rows.nbytes

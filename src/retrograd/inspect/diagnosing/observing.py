@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from ..names import Names
 
 # Shares of the time watched, for what findings do not depend on:
-_WALKS = 0.01  # for norms of operators' gradients in steps that are not recorded in full
-_NORMS = 0.01  # for norms of parameters, their gradients and updates
+_WALKS = 0.005  # for norms of operators' gradients in steps that are not recorded in full
+_NORMS = 0.005  # for norms of parameters, their gradients and updates
 _SPENT = 0.05  # for all that the doctor does between recorded steps, when it measures norms
 _ALWAYS = 2  # first steps that are recorded in full
 _LATER = 20  # the next one; after it each that is _FACTOR times as far

@@ -25,13 +25,10 @@ from ..run import Optimized, Run
 _TOLERANCE = 2e-3  # relative, between a recorded loss and the same computed again
 _MOST_CALLS = 20_000
 
-# Trials of a run: their number of steps follows from the sizes of a step, so that findings do not depend on the time.
-LEAST_STEPS = 50  # which take as long as this number of steps of the program
-_SECONDS = 3.0  # of trials with small steps, which are more than that
+# Trials of a run are counted in steps, so that findings do not depend on the time.
+QUESTION_STEPS = 50  # of all trials that answer questions
+PROOF_STEPS = 60  # of the proof, or of the last questions if no other has found a cause
 _MOST_SECONDS = 60.0  # of this process; only a stop
-
-# Seconds of a forward and a backward pass: of a call, of a byte of its inputs, and of a multiplication.
-_CALL, _BYTE, _PRODUCT = 60e-6, 1e-9, 2e-10
 
 Replacement = Callable[..., Array]  # of a call: takes its inputs, and returns its outputs
 
@@ -280,14 +277,12 @@ def _listed(out: Array) -> Sequence[Array]:
 
 
 class Budget:
-    """The steps that trials may still take; half of them are reserved for the questions that come last."""
+    """The steps that trials may still take; those of the proof are reserved."""
 
-    def __init__(self, step: Step | None) -> None:
-        # A trial runs one backward pass of several.
-        seconds = 0.0 if step is None else estimate(step) / max(1, len(step.roots))
-        self.remaining = max(LEAST_STEPS, math.ceil(_SECONDS / seconds)) if seconds else 0
-        self.reserved = self.remaining // 2
-        self._end = time.process_time() + max(_MOST_SECONDS, 4 * LEAST_STEPS * seconds)
+    def __init__(self, run: Run) -> None:
+        self.remaining = QUESTION_STEPS + PROOF_STEPS
+        self.reserved = PROOF_STEPS
+        self._end = time.process_time() + max(_MOST_SECONDS, 4 * self.remaining * run.seconds / max(1, run.count))
 
     def share(self, count: int, most: int) -> int:
         """Return how many steps each of several trials may take, so that all take as many."""
@@ -310,15 +305,3 @@ class Budget:
     def spent(self) -> bool:
         """Whether no step is left, but those that are reserved."""
         return self.remaining < self.reserved or time.process_time() > self._end
-
-
-def estimate(step: Step) -> float:
-    """Return about how many seconds a step takes on one core, from the shapes of the calls below its losses."""
-    seconds = 0.0
-    below = set[int]().union(*[step.below(root.source, through_cuts=True) for root in step.roots])
-    for call in map(step.calls.__getitem__, below):
-        sizes = [math.prod(shape) for shape in ((call.shape,) if call.moves else call.shapes)]  # of rows of a data set
-        seconds += _CALL + _BYTE * 4 * sum(sizes)
-        if not call.elementwise and not call.moves and len(sizes) > 1 and call.shapes[1]:
-            seconds += 3 * _PRODUCT * math.prod(call.shape) * sizes[1] / max(1, call.shapes[1][0])
-    return seconds

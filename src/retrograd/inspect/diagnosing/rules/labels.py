@@ -26,11 +26,11 @@ _MOST_ROWS = 1500
 _LEAST_TOKENS = 300
 _MOST_TOKENS = 2000  # different ones
 _PERMUTATIONS = 19
-_TRAINED = 3  # trainings with permuted labels
+_TRAINED = 2  # trainings with permuted labels
 _ABOVE = 1.25  # times the loss of guessing, above which steps are the reason
 _AROUND = 2  # places before and after one
 _FASTER = 0.98  # of their loss, below which the labels are learned faster
-_STEPS = 60  # steps of each
+_STEPS = 60  # steps of each, at most
 _LONG = 60  # steps of a run
 _NOT, _CLEAR = 2.0, 6.0  # standard deviations of what permuted labels have
 _CHECK = "check the order of inputs and labels: shuffle both by the same permutation"
@@ -474,12 +474,13 @@ def _learned(case: Case, rows: np.ndarray, labels: np.ndarray) -> list[float] | 
     given, classes = first.inputs[0], loss.params["classes"]
     feeds = [(i, n) for i in program.order for n, x in enumerate(step.calls[i].inputs) if same_source(x, given)]
     shape = first.shapes[0]
-    batches = [slice(i, i + shape[0]) for i in range(0, len(rows) - shape[0] + 1, shape[0])]
+    case.budget.release()
+    steps = case.budget.share(1 + _TRAINED, _STEPS)
+    batches = [slice(i, i + shape[0]) for i in range(0, len(rows) - shape[0] + 1, shape[0])][:steps]
     if classes.index.shape != shape[:1] or not batches:
         return None
     rng = np.random.default_rng(1)
     losses = []
-    case.budget.allow((1 + _TRAINED) * (_STEPS + len(batches)))
     for answers in [labels, *[rng.permutation(labels) for _ in range(_TRAINED)]]:
         changes = [
             Changes(
@@ -488,7 +489,7 @@ def _learned(case: Case, rows: np.ndarray, labels: np.ndarray) -> list[float] | 
             )
             for one in batches
         ]
-        curve = train_over(case.run, program, changes, max(1, _STEPS // len(batches)), case.budget)
+        curve = train_over(case.run, program, changes, steps // len(batches), case.budget)
         if curve is None:
             return None
         losses.append(float(np.mean(curve[len(curve) // 2 :])))

@@ -16,13 +16,12 @@ from ...findings import figure, listing
 from ...kinds import Case, Found, HasPlace
 from ...probes.batches import gain
 from ...probes.proof import better, compare
-from ...probes.replay import Changes, Curves, Edit
+from ...probes.replay import PROOF_STEPS, Changes, Curves, Edit
 from ...recording import Array, Step
 from ..data import data_origin
 from ..dimensions.layouts import first_layer, other_dims, torn_data
 from .depth import ends_of_layers
 
-_STEPS = 200  # of a trial, if the budget has them
 _STAYS = 0.9  # of the first loss without the edit
 _FALLS = 0.5  # of the first loss with it
 _SMALLER, _LARGER = 0.05, 20.0  # gradient of the first layer beside that of the last
@@ -87,7 +86,7 @@ def _cut_before_layers(case: Case, step: Step) -> Found | None:
 
 
 def _learns(case: Case, edit: Edit) -> Curves | None:
-    curves = compare(case.run, case.program, edit, case.budget, _STEPS)
+    curves = compare(case.run, case.program, edit, case.budget, PROOF_STEPS)
     if curves is None or not curves.plain[-1] > _STAYS * curves.plain[0] > 0 or not better(curves):
         return None
     return curves if curves.fixed[-1] < _FALLS * curves.fixed[0] else None
