@@ -3685,7 +3685,7 @@ class TensorMethods:
         (True, False)
         """
     @property
-    def is_sparse(self) -> Any: ...
+    def is_sparse(self) -> builtins.bool: ...
     def isclose(self, other: Tensor, rtol: builtins.float = 1e-05, atol: builtins.float = 1e-08, equal_nan: builtins.bool = False) -> Tensor:
         """``|input - other| <= atol + rtol * |other|``, elementwise, or both are the same infinity.
 
@@ -7207,7 +7207,7 @@ class TensorMethods:
         >>> rg.svd(rg.ones(3, 2)).V.shape
         (2, 2)
         """
-    def swapaxes(self, *dims: Any, **keywords: Size) -> Tensor:
+    def swapaxes(self, *dims: Size | None, **keywords: Size) -> Tensor:
         """``out[.., j, .., i, ..] = input[.., i, .., j, ..]``: a view with two dimensions exchanged.
 
         NumPy's forms are accepted, too: ``x.transpose()`` reverses the dimensions; a tuple, or a number per dimension (if
@@ -7229,9 +7229,9 @@ class TensorMethods:
         >>> rg.zeros(2, 3, 4).transpose(0, 2).shape, rg.zeros(2, 3, 4).transpose((1, 2, 0)).shape
         ((4, 3, 2), (3, 4, 2))
         """
-    def swapaxes_(self, *dims: Any, **keywords: Size) -> Tensor:
+    def swapaxes_(self, *dims: Size | None, **keywords: Size) -> Tensor:
         """In-place form of ``swapaxes``: this Tensor itself takes the new shape, on the same memory."""
-    def swapdims(self, *dims: Any, **keywords: Size) -> Tensor:
+    def swapdims(self, *dims: Size | None, **keywords: Size) -> Tensor:
         """``out[.., j, .., i, ..] = input[.., i, .., j, ..]``: a view with two dimensions exchanged.
 
         NumPy's forms are accepted, too: ``x.transpose()`` reverses the dimensions; a tuple, or a number per dimension (if
@@ -7253,7 +7253,7 @@ class TensorMethods:
         >>> rg.zeros(2, 3, 4).transpose(0, 2).shape, rg.zeros(2, 3, 4).transpose((1, 2, 0)).shape
         ((4, 3, 2), (3, 4, 2))
         """
-    def swapdims_(self, *dims: Any, **keywords: Size) -> Tensor:
+    def swapdims_(self, *dims: Size | None, **keywords: Size) -> Tensor:
         """In-place form of ``swapdims``: this Tensor itself takes the new shape, on the same memory."""
     def t(self) -> Tensor:
         """``out[j, i] = input[i, j]``: the transpose of a matrix, as a view.
@@ -7545,7 +7545,7 @@ class TensorMethods:
         >>> rg.trace(rg.tensor([[1.0, 9.0], [9.0, 2.0]]))
         tensor(3.)
         """
-    def transpose(self, *dims: Any, **keywords: Size) -> Tensor:
+    def transpose(self, *dims: Size | None, **keywords: Size) -> Tensor:
         """``out[.., j, .., i, ..] = input[.., i, .., j, ..]``: a view with two dimensions exchanged.
 
         NumPy's forms are accepted, too: ``x.transpose()`` reverses the dimensions; a tuple, or a number per dimension (if
@@ -7567,7 +7567,7 @@ class TensorMethods:
         >>> rg.zeros(2, 3, 4).transpose(0, 2).shape, rg.zeros(2, 3, 4).transpose((1, 2, 0)).shape
         ((4, 3, 2), (3, 4, 2))
         """
-    def transpose_(self, *dims: Any, **keywords: Size) -> Tensor:
+    def transpose_(self, *dims: Size | None, **keywords: Size) -> Tensor:
         """In-place form of ``transpose``: this Tensor itself takes the new shape, on the same memory."""
     def triangular_solve(self, A: Operand, upper: builtins.bool = True, transpose: builtins.bool = False, unitriangular: builtins.bool = False) -> TriangularSolution:
         """``X`` with ``A @ X = input``, for each triangular matrix ``A``: ``linalg.solve_triangular``.

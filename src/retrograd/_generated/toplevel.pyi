@@ -8038,7 +8038,7 @@ def svd_lowrank(A: Tensor, q: builtins.int | None = 6, niter: builtins.int = 2, 
     >>> rg.svd_lowrank(rg.ones(4, 3), 1).S
     tensor([3.4641])
     """
-def swapaxes(input: Tensor, *dims: Any, **keywords: Size) -> Tensor:
+def swapaxes(input: Tensor, *dims: Size | None, **keywords: Size) -> Tensor:
     """``out[.., j, .., i, ..] = input[.., i, .., j, ..]``: a view with two dimensions exchanged.
 
     NumPy's forms are accepted, too: ``x.transpose()`` reverses the dimensions; a tuple, or a number per dimension (if
@@ -8060,7 +8060,7 @@ def swapaxes(input: Tensor, *dims: Any, **keywords: Size) -> Tensor:
     >>> rg.zeros(2, 3, 4).transpose(0, 2).shape, rg.zeros(2, 3, 4).transpose((1, 2, 0)).shape
     ((4, 3, 2), (3, 4, 2))
     """
-def swapdims(input: Tensor, *dims: Any, **keywords: Size) -> Tensor:
+def swapdims(input: Tensor, *dims: Size | None, **keywords: Size) -> Tensor:
     """``out[.., j, .., i, ..] = input[.., i, .., j, ..]``: a view with two dimensions exchanged.
 
     NumPy's forms are accepted, too: ``x.transpose()`` reverses the dimensions; a tuple, or a number per dimension (if
@@ -8364,7 +8364,7 @@ def trace(input: Operand) -> Tensor:
     >>> rg.trace(rg.tensor([[1.0, 9.0], [9.0, 2.0]]))
     tensor(3.)
     """
-def transpose(input: Tensor, *dims: Any, **keywords: Size) -> Tensor:
+def transpose(input: Tensor, *dims: Size | None, **keywords: Size) -> Tensor:
     """``out[.., j, .., i, ..] = input[.., i, .., j, ..]``: a view with two dimensions exchanged.
 
     NumPy's forms are accepted, too: ``x.transpose()`` reverses the dimensions; a tuple, or a number per dimension (if

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 from ...core.errors import describe
 from ...core.graph.primitive import Primitive, operand
@@ -45,7 +44,7 @@ def inverse(permutation: tuple[int, ...]) -> tuple[int, ...]:
 
 
 @operator(aliases=("swapaxes", "swapdims"), raises="dimension")
-def transpose(input: Tensor, *dims: Any, **keywords: Size) -> Tensor:
+def transpose(input: Tensor, *dims: Size | None, **keywords: Size) -> Tensor:
     """``out[.., j, .., i, ..] = input[.., i, .., j, ..]``: a view with two dimensions exchanged.
 
     NumPy's forms are accepted, too: ``x.transpose()`` reverses the dimensions; a tuple, or a number per dimension (if
@@ -69,7 +68,7 @@ def transpose(input: Tensor, *dims: Any, **keywords: Size) -> Tensor:
     if len(dims) != 2:
         if not dims or dims == (None,):
             return apply_view(PERMUTE, x, {"dims": tuple(range(x.array.ndim))[::-1]})
-        return permute(x, *dims)
+        return permute(x, *[dim for dim in dims if dim is not None])
     ndim = x.array.ndim
     dim0, dim1 = dimension(dims[0], ndim), dimension(dims[1], ndim)
     if not ndim:
@@ -77,7 +76,7 @@ def transpose(input: Tensor, *dims: Any, **keywords: Size) -> Tensor:
     return apply_view(TRANSPOSE, x, {"dim0": dim0, "dim1": dim1})
 
 
-def _two_keywords(dims: tuple[object, ...], keywords: dict[str, Size]) -> tuple[Any, ...]:
+def _two_keywords(dims: tuple[Size | None, ...], keywords: dict[str, Size]) -> tuple[Size | None, ...]:
     for names in (("dim0", "dim1"), ("axis0", "axis1"), ("axis1", "axis2")):
         rest = names[len(dims) :]
         if rest and set(rest) == set(keywords):

@@ -588,4 +588,9 @@ def to_sparse(self: Tensor, sparse_dim: int | None = None, *, layout: object = N
     return result if layout is None else result.to_sparse(layout=layout)
 
 
-tensor_method(property(lambda self: False, doc="Whether only some elements are kept, as by SparseTensor."), "is_sparse")
+def _is_sparse(self: Tensor) -> bool:
+    """Whether only some elements are stored, as by SparseTensor."""
+    return False
+
+
+tensor_method(property(_is_sparse), "is_sparse")
