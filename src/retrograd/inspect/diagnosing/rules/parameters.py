@@ -395,7 +395,7 @@ def dead_units(case: Case) -> Found | None:
     dead = calls[worst]
     added = case.answer("accumulation-unscaled")
     moved_by_sum = isinstance(case.main.optimizer, SGD) and _worked(case, dead, ~mask)
-    if added is not None and (moved_by_sum or _learns_with(case, added.edit)):
+    if added is not None and (moved_by_sum or _learns_with(case, added)):
         return None  # steps that add up gradients were too large, and moved the units there
     biased = None if _worked(case, dead, ~mask) else _by_biases(case, dead)
     if biased is not None:
@@ -528,9 +528,11 @@ def _made_negative(case: Case, p: Tensor) -> Site | None:
     return case.run.written.get(p.array.__array_interface__["data"][0])
 
 
-def _learns_with(case: Case, edit: Edit | None) -> bool:
-    """Return whether a copy learns the recorded batch better with an edit."""
-    curves = None if edit is None else compare(case.run, case.program, edit, case.budget)
+def _learns_with(case: Case, found: Found) -> bool:
+    """Return whether a copy learns the recorded batch better with the edit of a finding."""
+    curves = found.curves
+    if curves is None and found.edit is not None:
+        curves = compare(case.run, case.program, found.edit, case.budget)
     return curves is not None and better(curves)
 
 
