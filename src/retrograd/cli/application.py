@@ -45,7 +45,7 @@ def build_parser() -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
     for command in COMMANDS:
         command.add_parser(subparsers)
-    parser.set_defaults(parser=parser)  # for `completion`
+    parser.set_defaults(parser=parser)  # the `completion` command needs the parser
     return parser
 
 
@@ -91,14 +91,14 @@ def _check_kernels() -> None:
 
 
 def _fail(message: str) -> int:
-    """Print the error, once for several processes."""
+    """Print the error; if several processes run, print it once."""
     from retrograd.distributed.launcher import launched
 
     if launched()[1] > 1:
         from retrograd.distributed.guard import guard
 
         guard.end(f"error: {message}", code=2)
-    with contextlib.suppress(OSError):  # stderr is closed
+    with contextlib.suppress(OSError):  # standard error is closed
         print(f"retrograd: error: {' '.join(message.split())}", file=sys.stderr)
     return 2
 

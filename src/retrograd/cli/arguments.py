@@ -84,7 +84,7 @@ def make_output_folder(folder: Path) -> None:
 
 
 def check_output(option: str, file: Path | str | None, *endings: str) -> None:
-    """Raise `UserError` if a file cannot be written there, or does not end in one of ``endings``."""
+    """Raise `UserError` if the file cannot be written, or its name does not end in one of ``endings``."""
     if file is None:
         return
     place = Path(file)

@@ -16,7 +16,7 @@ class UserError(Exception):
 
 
 def sentence(error: OSError) -> str:
-    """Return what happened to a file.
+    """Return a sentence that describes the error of a file.
 
     >>> from retrograd.cli.console import sentence
     >>> sentence(FileNotFoundError(2, "No such file or directory", "data.csv"))
@@ -36,7 +36,7 @@ def sentence(error: OSError) -> str:
 
 
 def _near(name: str) -> str:
-    """Return a suggestion from the files beside a missing one."""
+    """Return a suggestion from the files in the folder of a missing file."""
     import difflib
     import os
 
@@ -126,7 +126,7 @@ class ProgressLine:
     def __init__(self, unit: str, total: int, done: int = 0) -> None:
         self.unit = unit
         self.total = total
-        self.done = done  # steps done before, in a resumed run
+        self.done = done  # steps that the run had done before it was resumed
 
     def __enter__(self) -> Self:
         self._start = self._shown = time.perf_counter()

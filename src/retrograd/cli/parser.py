@@ -8,7 +8,7 @@ from typing import Any, NoReturn, TypeAlias, TypeVar
 from .console import UserError
 
 Kind = TypeVar("Kind", bound=argparse.Action)
-Subparsers: TypeAlias = "argparse._SubParsersAction[Parser]"  # generic for type checkers only
+Subparsers: TypeAlias = "argparse._SubParsersAction[Parser]"  # only type checkers see this class as generic
 
 
 EXAMPLES = "examples:\n"

@@ -374,7 +374,7 @@ def _absent(full_name: str, sentence: str) -> type:
 
 
 def find(path: str, name: str) -> type | None:
-    """Return what stands for a name of a module of PyTorch, such as ``distributed.fsdp``; None if it is not listed."""
+    """Return the class for a name of a PyTorch module, such as ``distributed.fsdp``; None if the name is not listed."""
     module = f"torch.{path}".rstrip(".")
     for group in ABSENT:
         if name in group.names.get(path, "").split():
@@ -388,14 +388,14 @@ def _sentence(full_name: str, purpose: str, instead: str) -> str:
 
 
 def sentence(full_name: str) -> str:
-    """Return what to say about a name of PyTorch that is not listed: the subject that it belongs to."""
+    """Return the error message for a name of PyTorch that ``ABSENT`` does not list, from the purpose of its module."""
     path = full_name.removeprefix("torch").lstrip(".")
     prefix = max((prefix for prefix in _SUBJECTS if path.startswith(prefix)), key=len)
     return _sentence(full_name, *_SUBJECTS[prefix])
 
 
 def _subjects() -> dict[str, tuple[str, str]]:
-    """Return per prefix of a path the purpose of what begins with it, and what to use instead."""
+    """Return, for each prefix of module paths, the purpose of the modules and the advice what to use instead."""
     found = {"": ("belongs to functions and classes of PyTorch's top level", "")}
     for group in ABSENT:
         for module in group.names:

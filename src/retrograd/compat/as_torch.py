@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # importing it takes 20 ms
 
 _NAMES = ("torch", "functorch")
 _PACKAGE = os.path.dirname(retrograd.__file__) + os.sep
-# Packages that pip installs together with PyTorch, and what to ask pip for.
+# Packages with which pip also installs PyTorch, and the requirements to pass to pip.
 _REQUIRING_TORCH = {"torchvision": "torchvision==0.28.*", "pytorch_lightning": "pytorch-lightning"} | {
     name: name for name in ("accelerate", "gpytorch", "kornia", "lightning", "peft", "timm", "torchmetrics")
 }
@@ -74,7 +74,7 @@ class _Loader:
             found = import_module(path)
             name_as_torch()
             self._own = found.__spec__  # the import system replaces it by the spec of torch's name
-            # Every module of torch answers for missing names, and those that are single files may have submodules.
+            # ``__getattr__`` handles missing names; ``__path__`` allows submodules, which PyTorch may have.
             found.__dict__.setdefault("__getattr__", legacy_names(path))
             found.__dict__.setdefault("__path__", [])
             _keep_functions(found, spec.name)
@@ -143,7 +143,7 @@ class _Finder:
         return ModuleSpec(name, _Loader(), is_package=True)  # type: ignore[arg-type]
 
     def find_distributions(self, context: DistributionFinder.Context) -> Iterator[Distribution]:
-        """Answer ``importlib.metadata`` for torch."""
+        """Return the distribution ``torch`` for ``importlib.metadata``."""
         from .packages.distribution import find_distributions
 
         return find_distributions(context)

@@ -83,7 +83,7 @@ def call(name: str, function: Callable[..., object], args: tuple[object, ...], k
         _warn(name, f"{name}({keyword}, ...)", f"{name}(..., {keyword}=...)")
         return function(args[0], *args[2:], **{keyword: args[1]})
     alpha = args[1] if keyword == "alpha" and len(args) == 3 and not kwargs and _is_number(args[2]) else None
-    if isinstance(alpha, Tensor) and alpha.array.ndim == 0:  # a number, too
+    if isinstance(alpha, Tensor) and alpha.array.ndim == 0:  # a 0-d Tensor counts as a number
         _warn(name, f"{name}({keyword}, ...)", f"{name}(..., {keyword}=...)")
         return function(args[0], args[2], alpha=alpha.item())
     if operator in _TWO_NUMBERS_FIRST and not kwargs and len(args) in (4, 5):
@@ -96,7 +96,7 @@ def call(name: str, function: Callable[..., object], args: tuple[object, ...], k
 
 
 def _from_numpys_names(function: Callable[..., object], kwargs: Mapping[str, object]) -> dict[str, str]:
-    """Return PyTorch's names of the arguments that are given by NumPy's."""
+    """Return PyTorch's names of the arguments that are passed by NumPy's names."""
     if _NUMPYS_NAMES.keys().isdisjoint(kwargs):
         return {}
     own = signature(function).parameters
@@ -178,7 +178,7 @@ def sparse_call(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
         return first * kwargs.get("beta", 1) + mm(*rest) * kwargs.get("alpha", 1)
     if isinstance(first, SparseTensor):
         name = _SPARSE_OPERATORS.get(name, name)
-        own = type(first).__mro__[: type(first).__mro__.index(Tensor)]  # what Tensor defines needs an array
+        own = type(first).__mro__[: type(first).__mro__.index(Tensor)]  # methods of Tensor need an array
         if not any(name in vars(kind) for kind in own):
             return NotImplemented
         return getattr(first, name)(*rest, **kwargs)
@@ -254,7 +254,7 @@ _EXACT = _names(
     scatter_reduce searchsorted sgn sign signbit slice_scatter softmax softplus softshrink special.round take
     take_along_dim tensordot tril triu trunc vdot where"""
 )
-_CAST_EACH = _names("geqrf")  # has several results, and out may have other dtypes
+_CAST_EACH = _names("geqrf")  # has several results, and the Tensors of out may have other dtypes than the results
 _REAL = _names("fft.hfft fft.hfft2 fft.hfftn fft.irfft fft.irfft2 fft.irfftn nanmean nansum")  # out must not be complex
 
 # Creation functions, which use the dtype of out; and sums, which use the dtype of out if it is an integer.

@@ -118,7 +118,7 @@ class _Layers:
             def forward(self, input: Tensor) -> Any:
                 return self._apply_recipe(input)
 
-        rearrange: Any = Rearrange  # its constructor is the mixin's
+        rearrange: Any = Rearrange  # Any, because the constructor is that of the mixin
 
         class Reduce(mixins.ReduceMixin, Module):  # type: ignore[misc, name-defined]
             def forward(self, input: Tensor) -> Any:

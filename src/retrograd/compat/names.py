@@ -95,13 +95,13 @@ def name_as_torch() -> None:
 
 
 def missing(module: str, name: str) -> str:
-    """Return the message for a name that a module does not have. A program of PyTorch reads PyTorch's name in it."""
+    """Return the message for a name that a module does not have. In programs of PyTorch it gives PyTorch's names."""
     hint = _hint(module, name)
     if tensor.arrays_keep_dtype:
         return f"module {module!r} has no attribute {name!r}{hint}"
     module = f"torch{module.removeprefix('retrograd')}"  # Retrograd is torch in this program
     hint = re.sub(r"\bretrograd\b", "torch", hint)
-    if hint:  # most likely a misspelt name, which PyTorch does not have either
+    if hint:  # most likely a misspelled name, which PyTorch does not have either
         end = "" if hint.endswith("?") else "."
         said = f"What Retrograd lacks of PyTorch is listed in {absent.DOCUMENTATION}"
     else:

@@ -200,7 +200,7 @@ def names_in(source: str) -> dict[str, Any]:
 
 
 class _FunctionModule(ModuleType):
-    """A module with the name of a function of its package. An import puts it in the function's place; it can be called.
+    """A callable module with the name of a function of its package, whose place it takes when it is imported.
 
     ``from torch.nn.utils.weight_norm import remove_weight_norm`` leaves ``torch.nn.utils.weight_norm(module)`` working.
     """

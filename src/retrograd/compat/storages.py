@@ -206,7 +206,10 @@ class _Storage:
     __copy__ = clone
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        """Return the storage of the copy of the Tensor, so that both copies share memory; of a part, a copy."""
+        """Return the storage of the copy of the Tensor, so that both copies share memory.
+
+        If the Tensor covers only a part of the memory, return a copy of the memory.
+        """
         copied = type(self)(deepcopy(self._tensor.detach() if self._tensor._node else self._tensor, memo))
         return copied if len(copied) == len(self) else self.clone()
 
@@ -228,7 +231,7 @@ class _Storage:
         return self
 
     def fill_(self, value: float) -> Self:
-        """Write one number everywhere."""
+        """Set all elements to one number."""
         self._array[:] = value
         return self
 
@@ -443,7 +446,7 @@ class LegacyStorageType(type):
 
     @property
     def path(cls) -> str:
-        """The name in PyTorch."""
+        """The name of the class in PyTorch, such as ``torch.FloatStorage``."""
         return f"{cls.__module__}.{cls.__name__}"
 
     def from_buffer(cls, *args: Any, **options: Any) -> TypedStorage:

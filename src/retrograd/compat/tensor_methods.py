@@ -254,7 +254,7 @@ def get_device(self: Tensor) -> int:
 
 
 def is_same_size(self: Tensor, other: Tensor) -> bool:
-    """Return whether both have the same shape."""
+    """Return whether both Tensors have the same shape."""
     return self.shape == other.shape
 
 
@@ -269,7 +269,7 @@ def _is_view(self: Tensor) -> bool:
 
 
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
-    """Return whether both refer to the same elements of the same memory."""
+    """Return whether both Tensors refer to the same elements of the same memory."""
     same = backend_of(self.array).address(self.array) == backend_of(tensor.array).address(tensor.array)
     return same and self.shape == tensor.shape and self.array.strides == tensor.array.strides
 

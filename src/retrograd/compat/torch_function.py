@@ -68,7 +68,7 @@ def _overrides_operators(kind: type) -> bool:
 
 
 def _overriding_values(values: Iterable[Value], depth: int = 2) -> Iterator[Value]:
-    """Return the values whose ``__torch_function__`` counts, also those within lists and tuples."""
+    """Return the values whose ``__torch_function__`` may be called, also values within lists and tuples."""
     for value in values:
         kind = type(value)
         if kind in _WITHOUT:
@@ -81,7 +81,7 @@ def _overriding_values(values: Iterable[Value], depth: int = 2) -> Iterator[Valu
 
 
 def _in_order(values: Iterable[Value]) -> list[Value]:
-    """One value of each type, from left to right, subclasses before their bases."""
+    """Return one value of each type, from left to right, subclasses before their bases."""
     found: list[Value] = []
     for value in values:
         kind = type(value)
@@ -93,7 +93,7 @@ def _in_order(values: Iterable[Value]) -> list[Value]:
 
 
 def dispatch(func: Function, values: Iterable[Value], args: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:
-    """Return what the innermost mode, or else the first of the types that does not return NotImplemented, answers.
+    """Return the result of the innermost mode, or else of the first of the types that does not return NotImplemented.
 
     Raises:
         TypeError: all of them return NotImplemented.
@@ -249,7 +249,7 @@ def subclass_defined(cls: type) -> None:
         raise TypeError(
             f"class {cls.__name__}: the attribute {taken[0]} of Tensors is Retrograd's own; use another name"
         )
-    if "array" in vars(cls):  # NumPy's array of the numbers, as which programs define it, too
+    if "array" in vars(cls):  # programs define ``array`` as the NumPy array, which the engine's ``array`` already is
         type.__delattr__(cls, "array")
     while len(_constructors) < 3:
         kind: type = (Tensor, Parameter, Buffer)[len(_constructors)]
@@ -277,7 +277,7 @@ def install() -> None:
         setattr(Tensor, name, value)
     done: set[int] = set()
     for operator in list(OPERATORS.values()):
-        if operator.name == "is_tensor":  # PyTorch's only checks the type
+        if operator.name == "is_tensor":  # PyTorch's ``is_tensor`` only checks the type and cannot be overridden
             continue
         public = _public(operator.namespace, operator.name, operator.function)
         if id(public) not in done and hasattr(public, "exchange"):
@@ -317,7 +317,7 @@ def _of_dunder(name: str, method: Function) -> Function:
 
 
 def _public(namespace: str, name: str, function: Function) -> Function:
-    """The function as users find it."""
+    """Return the function that users find in a namespace."""
     if namespace == "Tensor":
         return function
     home = retrograd if not namespace else attrgetter(namespace)(retrograd)
@@ -439,7 +439,7 @@ def has_torch_function_variadic(*relevant_args: Value) -> bool:
 
 
 def handle_torch_function(public_api: Function, relevant_args: Iterable[Value], *args: Value, **kwargs: Value) -> Value:
-    """Return what a mode or the arguments answer to a call of ``public_api``.
+    """Return the result of ``__torch_function__`` of a mode or of the arguments for a call of ``public_api``.
 
     Raises:
         TypeError: every ``__torch_function__`` returned NotImplemented.
@@ -469,7 +469,7 @@ def is_tensor_like(inp: object) -> bool:
 
 
 def get_overridable_functions() -> dict[object, list[Function]]:
-    """Return the functions and methods that ask for ``__torch_function__``, by their namespace."""
+    """Return the functions and methods that call ``__torch_function__``, by their namespace."""
     found: dict[object, list[Function]] = {}
     root = sys.modules.get("torch", retrograd)
     if not hasattr(root, "is_retrograd"):
@@ -485,7 +485,7 @@ def get_overridable_functions() -> dict[object, list[Function]]:
 
 
 def get_testing_overrides() -> dict[Function, Function]:
-    """Return for each overridable function one that takes any arguments and returns -1."""
+    """Return for each overridable function a function that takes any arguments and returns -1."""
     return {
         function: lambda *args, **kwargs: -1
         for functions in get_overridable_functions().values()
@@ -500,7 +500,7 @@ def get_ignored_functions() -> set[Function]:
 
 
 def get_default_nowrap_functions() -> set[Function]:
-    """Return functions whose Tensors stay plain."""
+    """Return functions whose results do not become instances of a subclass: none."""
     return set()
 
 
@@ -519,7 +519,7 @@ def resolve_name(f: Function) -> str | None:
 
 
 def enable_reentrant_dispatch() -> _Switch:
-    """Return a context manager without effect: operators inside ``__torch_function__`` dispatch as all others do."""
+    """Return a context manager without effect: operators inside ``__torch_function__`` dispatch like all others."""
     return _Nothing()
 
 

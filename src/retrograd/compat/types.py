@@ -1,4 +1,4 @@
-"""PyTorch's types beside Tensor: layouts, legacy constructors, Variable, storages, aliases for annotations."""
+"""PyTorch's types besides Tensor: layouts, legacy constructors, Variable, storages, aliases for annotations."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def explanation(entry: Any, leaves: Sequence[object] | None, arrays: object) -> 
 
 
 def _memory_lines(what: str, replay: Replay) -> list[str]:
-    """Describe the memory of a replay: arrays that leave, and the places in the arena."""
+    """Describe the memory of a replay: arrays that leave the program, and arrays in the arena."""
     leaving = sum(
         v.nbytes for step in replay.instructions for v in step.outs if v.root is v and v in replay.plan.outside
     )

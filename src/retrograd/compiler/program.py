@@ -40,7 +40,7 @@ An input has a source, which says how a replay gets the array: ``("argument", in
 ``("tensor", tensor)``, the array of a Tensor from outside of the function; ``("grad", tensor)``, the array of its
 gradient; ``("place", place)``, a number or a large NumPy array in a variable; ``("object", index)``, an argument as a
 Tensor, for effects; ``("slot", k)``, a constant that depends on the sizes; ``("constant", array)``, an array that was
-computed when the program was made; ``("cotangent", index)``, an upstream gradient of the backward part. Outputs are
+computed when the program was compiled; ``("cotangent", index)``, an upstream gradient of the backward part. Outputs are
 values; ``program_entry.Result`` says how to return them.
 """
 
@@ -187,7 +187,7 @@ class Instruction:
         self.parts: tuple[Instruction, ...] = ()  # the fused instructions of a loop or region
         self.asked: tuple[Asked, ...] = ()
         self.number = -1  # position in the trace
-        self.run = 0  # identifies the run, in a part that runs several times
+        self.run = 0  # number of the run, for an instruction in a checkpointed part, which runs twice
         self.operator = ""
         self.site: Any = None
         self.backward = False

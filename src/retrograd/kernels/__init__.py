@@ -40,24 +40,24 @@ if TYPE_CHECKING:
     from .runtime.loop_calls import Loop
 
 USEFUL = 1 << 15  # elements from which a loop gains more time than its call costs
-SLOW = 1 << 13  # the same for a loop that replaces one slow or two ordinary NumPy calls
-SEVERAL = 1 << 5  # the same for a loop that replaces several NumPy calls
+SLOW = 1 << 13  # as USEFUL, for a loop that replaces one slow or two ordinary NumPy calls
+SEVERAL = 1 << 5  # as USEFUL, for a loop that replaces several NumPy calls
 REPEATED = 1 << 8  # minimum size of an operand that is broadcast along leading dimensions
 PLACES = 256  # adjacent elements that a loop along a dimension other than the last processes together
 FEW_PLACES = 16  # adjacent elements below which the array is transposed instead
 WORTH_SHARING = 1 << 13  # minimum number of elements per thread
 
-BASIC = "loops.elements.basic_loops"  # the module whose loops ``mapped`` and ``by_rows`` name
+BASIC = "loops.elements.basic_loops"  # the module of the loops whose names ``mapped`` and ``by_rows`` take
 
 Reference = Callable[..., Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_waiting: list[Callable[[], None]] = []  # functions for the first large array
-_shared: list[None] = []  # not empty after the first large array
+_waiting: list[Callable[[], None]] = []  # functions to call at the program's first large array
+_shared: list[None] = []  # not empty after the program's first large array
 
 
 def available() -> bool:
-    """Return whether loops are turned on and their library, or with ``jit`` Numba, is installed. Open neither.
+    """Return whether loops are turned on and installed; neither open the library nor, with ``jit``, import Numba.
 
     Raises:
         RuntimeError: ``RETROGRAD_KERNELS`` is not ``compiled``, ``jit`` or ``reference``.
@@ -71,7 +71,7 @@ def turned_on() -> str:
     """Return ``compiled`` or ``jit``, or an empty string if the environment variable turns loops off.
 
     Raises:
-        RuntimeError: the environment variable has another value.
+        RuntimeError: ``RETROGRAD_KERNELS`` has another value.
     """
     wanted = os.environ.get("RETROGRAD_KERNELS", "compiled")
     if wanted not in ("compiled", "jit", "reference"):
@@ -132,7 +132,7 @@ LoopMissing.by_reference = staticmethod(by_reference)
 
 
 def or_reference(function: Function) -> Function:
-    """Decorate a function that checks ``compiled()`` first: if a loop is missing, it runs again without loops."""
+    """Decorate a function that checks ``compiled()`` first: run it again without loops if a loop is missing."""
 
     @wraps(function)
     def loop_or_reference(*args: object, **kwargs: object) -> Array:
@@ -154,7 +154,7 @@ def share() -> None:
 
 
 def at_first_use(function: Callable[[], None]) -> None:
-    """Call a function once, at the first large array if compiled loops are available, or now if that was before.
+    """Call a function once: at the first large array of a program with compiled loops, or now if that was earlier.
 
     Modules of operators are imported at the first use of a name, which may come after the first large array.
     """
@@ -167,14 +167,14 @@ def _call_waiting() -> None:
     while _waiting:
         try:
             function = _waiting.pop(0)
-        except IndexError:  # another thread has taken it
+        except IndexError:  # another thread has taken the function
             return
         function()
 
 
 @cache
 def loop(module: str, name: str) -> Loop:
-    """Return a loop by its name and that of its module, without importing the module. ``compiled()`` must be true."""
+    """Return a loop by its module's name and its own, without importing the module. ``compiled()`` must be true."""
     from .runtime.loop_calls import loops
 
     return getattr(loops(module), name)
@@ -188,10 +188,10 @@ def multiplies() -> bool:
 
 
 def takes(x: object, *others: object, least: int = USEFUL) -> bool:
-    """Return whether to use loops on these arrays (or Nones); the size of the first must be at least ``least``."""
+    """Return whether to use loops on these arrays (or None); the first must have at least ``least`` elements."""
     if type(x) is not ndarray:
         return isinstance(x, Wrapping) and x.takes_loops()
-    size, dtype, flags = x.size, x.dtype, x.flags  # ``suits``, inlined
+    size, dtype, flags = x.size, x.dtype, x.flags  # the body of ``suits``, inlined
     if size < least or dtype is not float32 and (dtype.char != "f" or not dtype.isnative):
         return False
     if not (flags.c_contiguous and flags.aligned):
@@ -213,12 +213,12 @@ def suits(x: Any, kinds: str = "f") -> bool:
 
 
 def takes_halves(*arrays: Array, least: int = SEVERAL) -> bool:
-    """Return whether to use loops that read and write bfloat16 on these arrays; the first has at least ``least``."""
+    """Return whether to use loops that read and write bfloat16 on arrays; the first must have ``least`` elements."""
     return all(suits(x, "E") for x in arrays) and arrays[0].size >= least and compiled() is not None
 
 
 def _with_halves(name: str, refer: Reference, least: int) -> Reference:
-    """Return a reference that computes bfloat16 by the loop, or else in float32."""
+    """Return ``refer`` extended to bfloat16, which the loop computes or, if it does not apply, ``refer`` in float32."""
 
     def refer_or_convert(*arrays: Array) -> object:
         x = arrays[0]
@@ -240,13 +240,13 @@ MAPPED: set[str] = set()  # the names of elementwise loops
 def mapped(name: str, least: int = USEFUL, halves: bool = False) -> Callable[[Reference], Reference]:
     """Decorate an elementwise function of arrays so that it runs ``loop(*arrays, out)`` on flattened large arrays.
 
-    The arrays have one shape. The second of two arrays may lack leading dimensions (for instance that of the examples
+    The arrays have one shape. The second of two arrays may lack leading dimensions (for instance the mapped dimension
     of ``vmap``) and is then broadcast. With ``halves`` the loop also reads and writes bfloat16.
     """
 
     def enter(reference: Reference, refer: Reference) -> Reference:
         refer = _with_halves(name, refer, least) if halves else refer
-        entries: list[Reference] = []  # the loop's functions in machine code, once it has run
+        entries: list[Reference] = []  # the loop's compiled functions, empty before its first run
 
         def launch_loop(size: int, *arrays: Array) -> None:
             nonlocal entries
@@ -254,7 +254,7 @@ def mapped(name: str, least: int = USEFUL, halves: bool = False) -> Callable[[Re
             launch(found, size, WORTH_SHARING, *[array.ravel() for array in arrays])
             entries = found.entries
 
-        # For small arrays a Python call is a large part of the time: they skip ``takes``, ``empty`` and ``launch``.
+        # For small arrays the overhead of Python calls dominates: skip ``takes``, ``empty`` and ``launch``.
         if _arity(reference) == 1:
 
             @wraps(reference)
@@ -416,14 +416,14 @@ def _along(name: str, function: Callable[..., Any], arrays: tuple[Any, ...], dim
 
 
 def launch_planes(name: str, lanes: tuple[int, int, int], *args: object) -> None:
-    """Run a loop of ``plane_loops`` on arrays of ``(count, along, places)``."""
+    """Run a loop of ``plane_loops`` on arrays of shape ``(count, along, places)``."""
     count, along, places = lanes
     least = max(1, WORTH_SHARING // (along * min(places, PLACES)))
     launch(loop("loops.elements.plane_loops", name), count * -(-places // PLACES), least, *args)
 
 
 def _transposed(x: Array) -> Any:
-    """Return a batch of matrices transposed."""
+    """Return the transposes of a batch of matrices."""
     count, rows, columns = x.shape
     out = empty((count, columns, rows), x.dtype)
     words = [array.view(np.int32) for array in (x, out)]

@@ -30,7 +30,7 @@ R = TypeVar("R")
 
 # Smaller arrays are not chunked: each chunk's result is copied into place, and the threads contend for the GIL.
 MIN_CHUNKED_SIZE = 1 << 20
-CHUNK_BYTES = 1 << 20  # bytes of the largest array; smaller chunks take more calls, larger ones do not fit in the cache
+CHUNK_BYTES = 1 << 20  # bytes of the largest array: smaller chunks take more calls, larger chunks exceed the cache
 MIN_LAST_AXIS = 16  # a chunk along the last axis has at least this length, since cache lines are loaded whole
 
 
@@ -175,7 +175,7 @@ def _chunked(function: Callable[..., object], args: tuple[object, ...], params: 
 
 
 def _arrays(values: tuple[object, ...]) -> list[Any] | None:
-    """Return the NumPy arrays among the values and in tuples of them, or None if there are arrays of other types."""
+    """Return the NumPy arrays among the values and in tuples, or None if there are arrays of other libraries."""
     found = []
     for value in values:
         if type(value) is ndarray:

@@ -17,7 +17,7 @@ CODES = {name: code for code, name in DTYPES.items()}
 
 
 class Symbol:
-    """A dynamic length: the input axes that have it, its value in the first run, and in the run that changes it."""
+    """A dynamic length: the input axes that have it, and its values in the first run and in the run that changes it."""
 
     def __init__(self, name: str, places: list[tuple[int, int]], length: int, other: int) -> None:
         self.name, self.places, self.length, self.other = name, places, length, other
@@ -31,7 +31,7 @@ class Builder:
         others: runs that differ from ``base`` by one symbol each.
         symbols: the symbols of ``others``.
         opset: the version of the ONNX operators.
-        names: of the inputs, in order.
+        names: the names of the inputs, in order.
         weights: the model's Parameters and buffers, by id.
     """
 
@@ -58,7 +58,7 @@ class Builder:
         self._call: Call | None = None
         self._twins: list[Call] = []
 
-    # Calls, each with the corresponding calls of the other runs
+    # Calls, with the corresponding calls of the other runs
 
     def at(self, number: int) -> Call:
         """Make a call the current one."""
@@ -148,7 +148,7 @@ class Builder:
             self._lengths[symbol] = self.node("Gather", [shape, self.constant(np.asarray([axis], np.int64))], axis=0)
         return self._lengths[symbol]
 
-    # Values.
+    # Values
 
     def fresh(self, stem: str) -> str:
         number, name = 0, stem
@@ -166,7 +166,7 @@ class Builder:
         return names[0] if outputs == 1 else names
 
     def constant(self, array: object, name: str | None = None) -> str:
-        """Return the name of a constant: an initializer for a weight, else a Constant node; small ones are shared."""
+        """Return the name of a constant: an initializer for a weight, else a Constant node, shared if small."""
         array = np.asarray(array)
         key = None if name is not None or array.size > 64 else (array.dtype.str, array.shape, array.tobytes())
         if key is not None and key in self._constants:

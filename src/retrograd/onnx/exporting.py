@@ -230,7 +230,7 @@ def _built(
         call = builder.at(number)
         live = any(builder.is_live(x) for x in flatten((call.inputs, call.params))[0])
         if not live and not builder.differs():
-            continue  # equal in all runs, so it becomes a constant if it is used
+            continue  # the call's results are equal in all runs: they become constants where they are used
         _write(builder, call)
     found = []
     for place, (x, name) in enumerate(zip(base.outputs, outputs, strict=True)):
@@ -240,7 +240,7 @@ def _built(
             axes.get(name, {}).get(axis) or (int(n) if all(o.shape[axis] == n for o in theirs) else f"{name}_{axis}")
             for axis, n in enumerate(x.shape)
         ]
-        for axis, n in enumerate(x.shape):  # an output axis of an input's length has the input's axis name
+        for axis, n in enumerate(x.shape):  # name an output axis after the input axis that determines its length
             for symbol, long in zip(symbols, theirs, strict=True):
                 alone = all(o.shape[axis] == n for s, o in zip(symbols, theirs, strict=True) if s is not symbol)
                 if long.shape[axis] == symbol.other and n == symbol.length and alone and n != symbol.other:
@@ -259,7 +259,7 @@ def _built(
     )
     try:
         onnx.checker.check_model(proto, full_check=True)
-    except Exception as error:  # the checker's own errors, and those of shape inference
+    except Exception as error:  # the checker has its own types of errors, and shape inference has others
         raise UnsupportedError(f"export: {str(error).strip().splitlines()[0]}") from None
     return proto
 

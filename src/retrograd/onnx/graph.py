@@ -17,10 +17,10 @@ from .table import OPERATORS, SETTINGS, Attributes, array_of, constant
 
 rg = _generated.toplevel
 
-MAX_ITERATIONS = 1 << 16  # limit of all loops of a call, because a loop in a file may be infinite
+MAX_ITERATIONS = 1 << 16  # maximum iterations of all loops in a call, because a loop in a file may be infinite
 ITERATIONS = ""  # key of the iteration count among the values of a call; no name in a file is empty
-MAX_NODES = 1 << 18  # limit for a graph and the functions that it calls
-MAX_DEPTH = 100  # limit of nested functions
+MAX_NODES = 1 << 18  # maximum nodes of a graph and the functions that it calls
+MAX_DEPTH = 100  # maximum depth of nested functions
 Scope = ChainMap[str, Any]
 Enter = Callable[[str, np.ndarray, bool], str]
 
@@ -138,7 +138,7 @@ def check_functions(model: Any) -> None:
         UnsupportedError: there are too many nodes, or functions are nested too deeply.
     """
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
-    sizes: dict[tuple[str, str, str], tuple[int, int]] = {}  # nodes and depth; (0, 0) while in progress
+    sizes: dict[tuple[str, str, str], tuple[int, int]] = {}  # nodes and depth of functions; (0, 0) while in progress
 
     def inlined_size(nodes: Iterator[Any], depth: int) -> tuple[int, int]:
         if depth > MAX_DEPTH:

@@ -35,7 +35,7 @@ class ONNXModule(nn.Module):
     ValueError or IndexError, else RuntimeError. RuntimeError is also raised when loops exceed 2^16 iterations.
 
     Attributes:
-        input_names, output_names: of the graph.
+        input_names, output_names: the names of the graph's inputs and outputs.
         opset_version: the version of the ONNX operators.
     """
 
@@ -202,7 +202,7 @@ def load(path: Any) -> ONNXModule:
             raise ValueError(f"{where}: not an ONNX file") from None
         except (OSError, MemoryError):
             raise
-        except Exception as error:  # from reading external data
+        except Exception as error:  # onnx raises errors of many types when it reads external data
             raise ValueError(f"{where}: {_line(error)}") from None
     if not proto.opset_import or not proto.HasField("graph"):
         raise ValueError(f"{where}: not an ONNX file")
@@ -217,7 +217,7 @@ def load(path: Any) -> ONNXModule:
         raise
     except ValueError as error:
         raise ValueError(f"{where}: {_line(error)}") from None
-    except Exception as error:  # a file may contain anything, and the library raise anything
+    except Exception as error:  # a file may be invalid in any way, and onnx may raise any error
         raise ValueError(f"{where}: invalid ONNX file: {type(error).__name__}: {_line(error)}") from None
 
 

@@ -49,7 +49,7 @@ class Recording:
     inputs: list[Tensor]
     outputs: list[Tensor]
     calls: list[Call] = field(default_factory=list)
-    # Outputs of operators that ran no primitive, computed from values of the graph outside of it; by operator name.
+    # Names of operators by the ids of outputs that they computed from values of the graph without a primitive.
     unknown: dict[int, str] = field(default_factory=dict)
     references: list[object] = field(default_factory=list)  # references that prevent reuse of ids
 
@@ -115,7 +115,7 @@ class _Recorder(Observer):
     def became(self, x: Tensor, other: Tensor) -> None:
         if self.skipping:
             return
-        before = new_tensor(x.array)  # what earlier calls read and returned has the shape that it had
+        before = new_tensor(x.array)  # for earlier calls: the Tensor before the change
         for call in self.recording.calls:
             call.inputs, call.params, call.outputs = mapped(
                 lambda y: before if y is x else y, (call.inputs, call.params, call.outputs)

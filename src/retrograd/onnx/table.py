@@ -13,7 +13,7 @@ from ..core.tensor.tensor import Tensor, new_tensor
 
 Operator = Callable[..., Any]
 
-MAX_ELEMENTS = 2**30  # limit for results whose size is a number in the file: 4 GiB of float32
+MAX_ELEMENTS = 2**30  # maximum elements of a result whose size the file states: 4 GiB of float32
 
 # Supported operators by name
 OPERATORS: dict[str, Operator] = {}
@@ -32,7 +32,7 @@ DTYPES: dict[int, str] = {
 
 
 def dtype_of(code: int) -> np.dtype:
-    """Return the dtype of an ONNX number; TypeError if it is not supported."""
+    """Return the dtype with this number in ONNX; raise TypeError if the dtype is not supported."""
     name = DTYPES.get(code)
     if name is None:
         import onnx

@@ -9,7 +9,7 @@ from ..nn import functional as F
 from ..ops.linear.products.compact import COMPACT_LINEAR
 from ..ops.make.filled import empty
 
-BLOCK = 32  # integers with one scale
+BLOCK = 32  # number of integers that share a scale
 
 
 class Compact:
@@ -48,7 +48,7 @@ def expanded(weight: Tensor, scales: Tensor | None) -> Tensor:
 
 
 class _CompactModule(Module):
-    """The buffers of both layers."""
+    """The base class of both layers, with the weight and its scales as buffers."""
 
     weight: Tensor
     scales: Tensor
@@ -73,7 +73,7 @@ class CompactLinear(_CompactModule):
 
     Args:
         matrix: the weight.
-        bias: added to the result, and trainable; none by default.
+        bias: a trainable Tensor that is added to the result; None by default.
 
     Shape: ``(*, columns)`` to ``(*, rows)``.
 

@@ -44,12 +44,12 @@ _NAMES = {
         for kind in ("weight", "bias")
     },
 }
-_FACTORS = "rope_freqs.weight"  # by which the frequencies of rotary embeddings are divided
+_FACTORS = "rope_freqs.weight"  # the divisors of the frequencies of rotary embeddings
 
 
 @dataclass
 class Contents:
-    """A file's metadata, and for each tensor its shape, the number of its type, and its bytes from there to the end."""
+    """A file's metadata, and for each tensor its shape, its type number, and the file's bytes from its start on."""
 
     path: str
     metadata: dict[str, Value]
@@ -99,7 +99,7 @@ class _Header:
                 return [self.text() for _ in range(count)]
             return list(self.numbers(self.letter(kind), count))
         (number,) = self.numbers(self.letter(kind))
-        return float(str(np.float32(number))) if kind == _FLOAT32 else number  # 1e-05, not 9.999999747378752e-06
+        return float(str(np.float32(number))) if kind == _FLOAT32 else number  # 1e-05 instead of 9.999999747378752e-06
 
     def letter(self, kind: int) -> str:
         if kind not in _NUMBERS:

@@ -68,7 +68,7 @@ def load_model(path: str | os.PathLike[str], dtype: object = None, device: objec
         if not is_differentiable(rg_dtype := _dtype(dtype)):
             raise ValueError(f"load_model: dtype must be floating, got {rg_dtype}")
         found = {name: value.to(rg_dtype) for name, value in found.items()}
-    with no_random_weights():  # the file has all of them
+    with no_random_weights():  # the file has all weights
         model = architecture.model(config, {_bare(architecture, name) for name in weights})
     tied = tied_weights(model)
     for name, source in tied.items():
@@ -87,7 +87,7 @@ def load_model(path: str | os.PathLike[str], dtype: object = None, device: objec
 
 
 def _replace_layer(model: nn.Module, name: str, matrix: Compact) -> None:
-    """Replace the layer of a weight by one that keeps it as it is stored."""
+    """Replace the layer of a weight by a layer that keeps the weight as it is stored."""
     path, _, attribute = name.removesuffix(".weight").rpartition(".")
     owner = model.get_submodule(path)
     layer = getattr(owner, attribute)
@@ -157,7 +157,7 @@ def renamed(architecture: Architecture | str, weights: Mapping[str, Tensor], whe
 def _new_names(
     architecture: Architecture, names: Iterable[str], where: str
 ) -> dict[str, tuple[str, Callable[[Tensor], Tensor]]]:
-    """Return the name here of each published name that is used, and the transformation of the array."""
+    """Map each published name, unless it is ignored, to our name and the transformation of the array."""
     found = {}
     for full in names:
         bare = _bare(architecture, full)
@@ -175,7 +175,7 @@ def _new_names(
 
 
 def tied_weights(model: nn.Module) -> dict[str, str]:
-    """Return the names of weights that are others under a second name, with the first."""
+    """Return a dict from the second names of tied weights to their first names."""
     head = getattr(model, "head", None)
     return {"head.weight": "token.weight"} if head is not None and head.weight is model.token.weight else {}
 

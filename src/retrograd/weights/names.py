@@ -40,7 +40,7 @@ class Architecture:
     changes: dict[str, Callable[[Tensor], Tensor]]
 
     def change(self, name: str) -> Callable[[Tensor], Tensor]:
-        """Return the transformation of a tensor, by its template of the published name."""
+        """Return the transformation of a tensor with this template as its published name."""
         return self.changes.get(name, _same)
 
 

@@ -17,7 +17,7 @@ from .loading import tied_weights
 from .names import ARCHITECTURES
 
 KINDS: dict[type[nn.Module], str] = {GPT2: "gpt2", Llama: "llama", BERT: "bert"}
-PREFIXES = {"llama": "model."}  # GPT-2 and BERT are published without a prefix, too
+PREFIXES = {"llama": "model."}  # GPT-2 and BERT are published with and without a prefix
 
 
 def save_model(model: nn.Module, path: str | os.PathLike[str], config: Mapping[str, object] | None = None) -> None:

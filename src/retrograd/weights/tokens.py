@@ -99,13 +99,13 @@ def _library() -> ModuleType:
     return tokenizers
 
 
-# The regular expressions by which text is split before pairs are merged, by llama.cpp's names for them; an empty one
-# stands for that of GPT-2.
+# The regular expressions that split a text before pairs are merged, by llama.cpp's names; an empty string stands for
+# the expression of GPT-2.
 _WORDS = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}%s| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 _SPLITS = {"gpt-2": "", "smollm": "", "llama-bpe": _WORDS % "{1,3}", "qwen2": _WORDS % ""}
-_CONTROL, _USER_DEFINED = 3, 4  # types of tokens
+_CONTROL, _USER_DEFINED = 3, 4  # token types in GGUF files
 
 
 def _from_gguf(file: gguf.Contents) -> Tokens:
@@ -119,7 +119,7 @@ def _from_gguf(file: gguf.Contents) -> Tokens:
     tokenizers = _library()
     tokens, merges = file.get("tokenizer.ggml.tokens", list), file.get("tokenizer.ggml.merges", list)
     types = file.get("tokenizer.ggml.token_type", list, [])
-    whole = split == "llama-bpe"  # words in the vocabulary are not split and merged again
+    whole = split == "llama-bpe"  # a word that is in the vocabulary is one token, without merges
     try:
         model = tokenizers.models.BPE(
             {token: number for number, token in enumerate(tokens)},

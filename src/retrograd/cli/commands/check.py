@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # Compare fewer rows and columns of large Jacobians than the tests do, so that checking all takes seconds.
 MOST_ROWS = 8
 
-# By column of the table: how many times the operator must be differentiable.
+# By column of the table: the order of derivatives that the operator must have for this check.
 CHECKS = {"max difference": 1, "second order": 2, "forward mode": 1, "vmap": 0}
 
 # An operator whose optional library is missing does not count as failed.
@@ -94,7 +94,7 @@ class Result:
     calls: int
     errors: dict[str, float]
     findings: dict[str, str]
-    missing: str = ""  # the extra that is needed and not installed
+    missing: str = ""  # the missing extra that the operator needs
 
 
 def row(result: Result) -> list[str]:
@@ -158,7 +158,7 @@ def family(case: Case) -> str:
 def chosen_cases(names: Sequence[str]) -> list[Case]:
     """Return the named cases, or all; raise UserError for an unknown name.
 
-    A name is an operator's, with or without its namespace, or that of a namespace or a family.
+    A name is the name of an operator (with or without its namespace), of a namespace, or of a family.
     """
     cases = sorted(all_cases(), key=lambda case: case.name)
     if not names:

@@ -21,7 +21,7 @@ from ..parser import Subparsers
 OPTIONAL = (
     ("llvmlite", "fast", ("llvmlite",)),
     ("numba", "jit", ("numba",)),
-    ("cupy", "gpu", ("cupy-cuda12x", "cupy-cuda13x", "cupy")),  # or the extra gpu13
+    ("cupy", "gpu", ("cupy-cuda12x", "cupy-cuda13x", "cupy")),  # for CUDA 13, the extra gpu13
     ("rich", "cli", ("rich",)),
     ("threadpoolctl", "cli", ("threadpoolctl",)),
     ("matplotlib", "plots", ("matplotlib",)),
@@ -128,7 +128,7 @@ def _blas() -> str:
 
 
 def _blas_threads() -> str:
-    """The number of threads of the running BLAS if threadpoolctl is installed, else that in the environment."""
+    """Return the thread count of the running BLAS if threadpoolctl is installed, else that set in the environment."""
     if importlib.util.find_spec("threadpoolctl") is not None:
         from threadpoolctl import threadpool_info
 

@@ -76,15 +76,15 @@ def _add_step(parser: argparse.ArgumentParser) -> None:
 def _until_backward(options: argparse.Namespace, act: Callable[[Tensor, trace, list[End]], None], kept: int) -> int:
     """Run the script under a trace to its n-th backward pass, call ``act`` with the loss, and end the script.
 
-    The trace has the records of the last ``kept`` steps. ``act`` receives their ends: the record of each loss, and the
-    number of records before its step.
+    The trace has the records of the last ``kept`` steps. ``act`` receives the ends of these steps: the record of
+    each loss, and the number of records before its step.
     """
     from retrograd.inspect import trace
 
     check_script(options)
     passes = start = 0
     ends: list[End] = []
-    problems: list[UserError] = []  # errors of the command, not of the script
+    problems: list[UserError] = []  # ``act`` raised these errors, not the script
 
     def at(loss: Tensor) -> None:
         nonlocal passes, start
@@ -115,8 +115,8 @@ def _until_backward(options: argparse.Namespace, act: Callable[[Tensor, trace, l
 
 
 def explain_script(options: argparse.Namespace) -> int:
-    """Print the gradients of the script's loss, and explanations of some."""
-    present = WeakSet(_modules())  # modules of a program that calls this function, not of the script
+    """Print the gradients of the script's loss, and explain some of them."""
+    present = WeakSet(_modules())  # modules that exist already are not the script's
 
     def act(loss: Tensor, t: trace, ends: list[End]) -> None:
         from retrograd import autograd
@@ -219,7 +219,7 @@ def draw_script(options: argparse.Namespace) -> int:
 def _leading_to(ends: list[End], t: trace) -> set[int]:
     """Return the numbers of the trace's records that the ends depend on, without those that initialized parameters.
 
-    A batch that was made in the step before is an input of its step.
+    A batch that the previous step created is an input of the step that uses the batch.
     """
     from retrograd.inspect.record import Departure
 

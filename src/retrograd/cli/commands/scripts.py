@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from retrograd.optim import Optimizer
 
 
-_MOST_OPTIMIZERS = 4  # most optimizers of a script that are watched from its first step on
+_MOST_OPTIMIZERS = 4  # maximum number of optimizers of a script that is watched from its first step on
 
 
 class StoppedError(SystemExit):
@@ -52,7 +52,7 @@ def check_script(options: argparse.Namespace) -> None:
 
 
 def run_script(script: str, arguments: list[str], failed: Callable[[BaseException], object] | None = None) -> int:
-    """Run a script, and return its exit code, also if it calls ``sys.exit``. One that imports torch gets Retrograd."""
+    """Run a script, and return its exit code, also if it calls ``sys.exit``. Its ``import torch`` imports Retrograd."""
     from retrograd.compat.as_torch import installed_when_imported, run_program
 
     try:
@@ -66,7 +66,7 @@ def run_script(script: str, arguments: list[str], failed: Callable[[BaseExceptio
 
 
 def random_states() -> Callable[[], None]:
-    """Return a function that puts the global random generators back to their present states."""
+    """Return a function that restores the present states of the global random generators."""
     import numpy as np
 
     import retrograd as rg
@@ -107,8 +107,8 @@ def acting_at_backward(act: Callable[[Tensor], None]) -> Iterator[None]:
 def watching_script(out: Path) -> Iterator[None]:
     """Watch the models and optimizers of a script; at the end, write ``out`` and print the alarms.
 
-    Watching begins at the first call of a module if the optimizers exist then and all of them step in turn, else at the
-    second step of one of them.
+    Watching begins at the first call of a module if all optimizers exist then and each takes a step; otherwise at the
+    second step of one optimizer.
     """
     from retrograd.core.graph.modes import modes
     from retrograd.inspect import watch
@@ -173,7 +173,7 @@ def optimizers_created() -> Iterator[list[Optimizer]]:
     @functools.wraps(plain)
     def init(optimizer: Optimizer, *args: object, **kwargs: object) -> None:
         plain(optimizer, *args, **kwargs)
-        if len(created) < _MOST_OPTIMIZERS:  # a program may create one for each task
+        if len(created) < _MOST_OPTIMIZERS:  # a program may create an optimizer for each task
             created.append(optimizer)
 
     setattr(Optimizer, "__init__", init)  # noqa: B010
@@ -184,9 +184,9 @@ def optimizers_created() -> Iterator[list[Optimizer]]:
 
 
 def model_of(optimizers: list[Optimizer]) -> nn.Module:
-    """Return the smallest module with all parameters of the optimizers, or one that is made of several.
+    """Return the smallest module with all parameters of the optimizers, or a new module that contains several.
 
-    Parameters that no module holds are entered into it by themselves.
+    Parameters that belong to no module become parameters of the new module.
     """
     from retrograd import nn
     from retrograd.inspect.names import variable_name

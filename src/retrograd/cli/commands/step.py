@@ -1,4 +1,4 @@
-"""`retrograd step`: run a program up to its first backward pass, and step through that one operator at a time."""
+"""`retrograd step`: run a program up to its first backward pass, and step through the pass operator by operator."""
 
 import argparse
 import sys
@@ -108,7 +108,7 @@ def stopping_at_backward(stop: Callable[[Any], None]) -> Iterator[None]:
         stepper = step(outputs, grad_outputs, inputs=wanted, fill=False)
         stop(stepper)
         found = tuple(map(stepper.grad, wanted))
-        if any(g is None for g in found):  # zeros, None or an error
+        if any(g is None for g in found):  # ``grad`` returns zeros or None, or raises an error
             return plain_grad(outputs, inputs, grad_outputs, *options)
         return found
 

@@ -17,7 +17,7 @@ from retrograd.inspect.stepping.events import Event, summary
 from retrograd.inspect.stepping.stepper import Stepper, fitting
 
 _AS_IN_PDB = {"w": "where", "s": "next"}
-AROUND = 5  # lines or events shown before and after
+AROUND = 5  # lines or events that are shown before and after the current one
 
 
 class Quit(SystemExit):
@@ -98,7 +98,7 @@ class Debugger(cmd.Cmd):
         self._go(fitting(**wanted), f"{argument}")
 
     def do_until(self, argument: str) -> None:
-        """until EXPRESSION: go to the next operator for which it is true.
+        """until EXPRESSION: go to the next operator for which EXPRESSION is true.
 
         The expression reads attributes of the event: until nans, until norm > 10,
         until operator == "relu" and line < 20, until reaches(model.weight)

@@ -48,7 +48,7 @@ class Task:
     vocabulary = ""
 
     def loss(self, output: rg.Tensor, targets: rg.Tensor) -> rg.Tensor:
-        """Return the mean loss over the targets that count."""
+        """Return the mean loss over the targets, without ignored ones such as padding."""
         raise NotImplementedError
 
     def figures(self, loss: float, output: Array, targets: Array) -> tuple[dict[str, float], int]:
@@ -83,7 +83,7 @@ class Task:
         return {}
 
     def references(self) -> dict[str, float]:
-        """Losses to compare with, by name, in the order of the curves: train, test."""
+        """Return losses to compare with, by name, for training and test data (in the order of the curves)."""
         return {}
 
     def sections(self, predict: Predict, seed: int) -> list[Section]:

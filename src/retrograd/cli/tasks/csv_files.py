@@ -14,7 +14,7 @@ from ..parser import suggestion
 
 DELIMITERS = (",", ";", "\t", "|")
 _DECIMAL_COMMA = re.compile(r"^([+-]?\d+),(\d+)$")
-MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "?"))  # lower case
+MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "?"))  # in lower case
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def read_text(path: Path) -> str:
         raise UserError(
             f"{path} is not a text file in UTF-8: byte {error.start} is {error.object[error.start]:#04x}"
         ) from None
-    except ValueError as error:  # a NUL in the name
+    except ValueError as error:  # the name contains a NUL
         raise UserError(f"{str(path)!r} is not a file name: {error}") from None
 
 
@@ -91,7 +91,7 @@ def read_csv(path: Path) -> CsvFile:
                 raise UserError(f"{path} has two columns named {name!r}")
         cells: list[list[str]] = [[] for _ in names]
         for row in rows:
-            if not row:  # an empty line
+            if not row:  # ignore an empty line
                 continue
             if len(row) != len(names):
                 wanted = f"expected {len(names)} cells separated by {delimiter!r}"

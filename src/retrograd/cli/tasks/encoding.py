@@ -10,9 +10,9 @@ import numpy as np
 from ..console import UserError
 from .csv_files import CsvFile, is_missing
 
-MAX_CATEGORIES = 32  # the most distinct values of a text column that is encoded
+MAX_CATEGORIES = 32  # maximum number of distinct values of a text column; a column with more is not an input
 MOST_CLASSES = 100
-MOST_NUMBERED_CLASSES = 10  # distinct integers in a target column that are classes and not quantities
+MOST_NUMBERED_CLASSES = 10  # maximum number of distinct integers in a target column for which they are classes
 Array = np.ndarray
 Kind = Literal["regression", "classification"]
 
@@ -76,7 +76,7 @@ class Encoding:
 
     columns: list[Number | Category]
     target: Target
-    left_out: dict[str, str] = field(default_factory=dict)  # columns that are no input, and the reason
+    left_out: dict[str, str] = field(default_factory=dict)  # columns that are not inputs, and the reasons
 
     @property
     def inputs(self) -> list[str]:

@@ -16,7 +16,7 @@ from ..training.report import Plot, Section, Text
 from .base import Array, Predict, Split, Task, predictions, shuffled
 
 UNIT = "(100,000 $)"
-DECIDING = 3  # test rows of the explanation
+DECIDING = 3  # number of test rows that the explanation singles out
 HIDDEN = (128, 128, 64)  # sizes of the MLP's hidden layers
 
 

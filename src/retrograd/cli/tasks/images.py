@@ -13,7 +13,7 @@ from ..training.report import Confusion, Gallery, Section
 from .base import Array, Classification, Predict, Split, predictions, shuffled
 
 HIDDEN = (1024, 1024, 1024)  # sizes of the MLP's hidden layers
-SHOWN = 60  # the most wrong answers in the report
+SHOWN = 60  # maximum number of wrong answers in the report
 
 
 class Images(Classification):

@@ -14,10 +14,10 @@ from ..training.report import Section, Text
 from .base import Array, Classification, Predict, Split, check_batch_size, shuffled
 from .csv_files import read_text
 
-STEPS_PER_EPOCH = 250  # for Shakespeare, whose sequences start at random positions
+STEPS_PER_EPOCH = 250  # steps per epoch for Shakespeare, whose sequences start at random positions
 CONTEXT = 64
-EVALUATED = 2_048  # pieces of validation text at most, so that evaluation of a whole book takes seconds
-END = "\n"  # between names
+EVALUATED = 2_048  # maximum pieces of validation text, so that evaluation takes seconds
+END = "\n"  # the character between names
 SAMPLE_NAMES = 10
 SAMPLE_CHARACTERS = 400
 

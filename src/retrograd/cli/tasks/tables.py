@@ -1,4 +1,4 @@
-"""A CSV file of the user's: regression or classification of one column by an MLP or a linear model."""
+"""A CSV file of the user: regression or classification of one column by an MLP or a linear model."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -20,15 +20,15 @@ from .csv_files import is_missing, read_csv
 from .encoding import Encoding, Kind, Number, fit
 
 FEWEST_ROWS = 10
-WORSE = 1.2  # squared error, as a multiple of that of least squares, from which the report gives advice
+WORSE = 1.2  # squared error, as a multiple of least squares' error, from which the report gives advice
 TRAIN_FRACTION = 0.8  # the fraction of the rows used for training
 HIDDEN = (64, 64)
 MOST_SHOWN_CLASSES = 30
-MOST_SCORED_ROWS = 2000  # the most rows used for the importance of columns
+MOST_SCORED_ROWS = 2000  # maximum rows from which the importance of columns is computed
 
 
 class TableTask(Task):
-    """A table: 80 percent of the rows train, the others validate. Only training rows determine the encoding."""
+    """A table: 80 percent of its rows are training data, which determine the encoding, the others validation data."""
 
     def __init__(
         self, encoding: Encoding, train: Split, validation: Split, model: str, batch_size: int, order: rg.Generator
@@ -67,7 +67,7 @@ class TableTask(Task):
         raise NotImplementedError
 
     def importance(self, predict: Predict, seed: int) -> Table:
-        """The rise of the validation loss when a column's rows are shuffled."""
+        """Return, for each column, how much the validation loss rises when the column's rows are shuffled."""
         random = np.random.default_rng(seed)
         chosen = random.permutation(len(self.test.inputs))[:MOST_SCORED_ROWS]
         inputs, targets = self.test.inputs[chosen], rg.from_numpy(self.test.targets[chosen])
@@ -178,12 +178,12 @@ def table_task(
 ) -> TableTask:
     """Return the task of a CSV file, split at random by the seed.
 
-    Raises UserError for a file that is not a table, or from which nothing can be learnt.
+    Raises UserError for a file that is not a table, or from which nothing can be learned.
     """
     table = read_csv(path)
     cells = table.column(target)
     known = np.array([row for row, cell in enumerate(cells) if not is_missing(cell)], np.int64)
-    if len(known) < len(cells):  # rows without a target teach nothing
+    if len(known) < len(cells):  # rows without a target cannot be used
         table = replace(table, columns={name: [column[row] for row in known] for name, column in table.columns.items()})
     if len(known) < FEWEST_ROWS:
         raise UserError(f"{path} has {len(known)} rows with {target!r}; at least {FEWEST_ROWS} are needed")
@@ -198,7 +198,7 @@ def table_task(
 
 
 def quantity(value: float) -> str:
-    """Format an error in the unit of a column, with four digits at least.
+    """Format an error in the unit of a column, with at least four digits.
 
     >>> from retrograd.cli.tasks.tables import quantity
     >>> quantity(47581.3), quantity(0.0123456)

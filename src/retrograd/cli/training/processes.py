@@ -56,7 +56,7 @@ def threads_of_each() -> int | None:
 
 
 def part(length: int) -> slice:
-    """Return this process's rows: equal parts, as far as they divide."""
+    """Return this process's rows: parts whose sizes differ by at most one."""
     if count() == 1:
         return slice(0, length)
     rank, size = distributed.get_rank(), distributed.get_world_size()
@@ -64,7 +64,7 @@ def part(length: int) -> slice:
 
 
 def mean(figures: Mapping[str, float], number: int) -> tuple[dict[str, float], int]:
-    """Return the means over all processes of figures that are means over `number` targets here."""
+    """Return the means over all processes of figures that are means over `number` targets of this process."""
     if count() == 1:
         return dict(figures), number
     sums = rg.tensor([*(value * number for value in figures.values()), number], dtype=rg.float64)

@@ -17,7 +17,7 @@ class Recipe:
     optimizer: str = "adamw"
     weight_decay: float = 0.0
     betas: tuple[float, float] = (0.9, 0.999)
-    momentum: float = 0.9  # used by sgd and rmsprop
+    momentum: float = 0.9  # momentum, which only sgd and rmsprop use
     decay: str = "cosine"
     warmup: float = 0.0
     floor: float = 0.0
@@ -62,7 +62,8 @@ RECIPES = {
         "transformer": Recipe(epochs=8, batch_size=64, lr=1e-3, weight_decay=0.1, warmup=0.05, floor=0.1, clip=1.0),
     },
     "housing": {
-        # Some districts are more than 100 standard deviations out: at 0.01, a batch of 64 with one of them overshoots.
+        # Some districts are more than 100 standard deviations from the mean: with a learning rate of 0.01, a batch of
+        # 64 rows that contains such a district overshoots.
         "linear": Recipe(epochs=100, batch_size=64, lr=1e-3, optimizer="sgd", momentum=0.0, decay="constant"),
         "mlp": Recipe(epochs=30, batch_size=128, lr=3e-3, weight_decay=0.01, warmup=0.1),
     },

@@ -16,7 +16,7 @@ from .checkpoints import FILE
 from .settings import Settings
 from .trainers import EngineTrainer, ManualTrainer, Trainer
 
-FALLING = 0.02  # relative fall of the loss in the last fifth of the run that more steps may continue
+FALLING = 0.02  # relative fall of the loss in the last fifth of the run from which more steps are advised
 RISEN = 0.03  # relative rise of the held-out loss from its lowest that counts as overfitting
 
 
@@ -115,7 +115,7 @@ def _curves(run: Run) -> list[str]:
     train = [row["train_loss"] for row in history]
     unit = "epoch" if history[-1]["epoch"] >= 1 else "step"
     best = min(range(len(losses)), key=losses.__getitem__)
-    before = -1 - max(1, len(losses) // 5)  # the evaluation a fifth of the run before the last one
+    before = -1 - max(1, len(losses) // 5)  # the last evaluation before the last fifth of the run
     lines = []
     if len(losses) < 3:
         return ["Fewer than three evaluations are too few to judge the run; train for more epochs."]

@@ -18,7 +18,7 @@ KINDS = ("regression", "classification")
 # The settings that a resumed run may change; a new length also changes the learning-rate schedule.
 FREE_ON_RESUME = (
     *("epochs", "steps", "out", "device", "threads", "tensorboard", "watch", "doctor", "compile"),
-    *("data", "text"),  # the same file may lie elsewhere now
+    *("data", "text"),  # the data file may have moved
 )
 NEEDED = {"table": ("data", "target"), "text": ("text",)}
 

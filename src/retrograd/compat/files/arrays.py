@@ -234,7 +234,7 @@ def with_attributes(tensor: AnyTensor, attributes: object) -> AnyTensor:
 
 
 def check_attributes(kind: type, state: object) -> None:
-    """Raise an error unless a state is a dictionary of attributes of which none replaces a method."""
+    """Raise an error unless a state is a dictionary of attributes, none of which replaces a method."""
     if not isinstance(state, dict):
         raise CorruptFileError(f"a state of a {kind.__name__} that is not a dictionary")
     for name in state:
@@ -247,7 +247,7 @@ def check_attributes(kind: type, state: object) -> None:
 
 
 def set_attributes(target: Any, state: object) -> None:
-    """Set attributes of an object from a file. None may replace a method."""
+    """Set attributes of an object from a file. No attribute may replace a method."""
     check_attributes(type(target), state)
     target.__dict__.update(state)
 

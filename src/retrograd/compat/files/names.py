@@ -99,7 +99,7 @@ class FileNames:
 
     Args:
         placed: moves a Tensor from the CPU, given the device that the file names.
-        filled: whether storages have their elements when Tensors are made of them.
+        filled: whether storages have their elements when Tensors are created from them.
     """
 
     def __init__(self, placed: arrays.Placed, filled: bool = True) -> None:

@@ -123,7 +123,7 @@ def write(value: object, stream: IO[bytes], *, whole: bool) -> None:
     archive.close()
 
 
-class _Pickler(pickle._Pickler):  # Python's version: the C version writes only names that it can import
+class _Pickler(pickle._Pickler):  # the pickler in Python, because the C pickler writes only names that it can import
     dispatch: ClassVar[dict[type, Any]] = dict(pickle._Pickler.dispatch)
 
     def __init__(self, stream: IO[bytes], root: object, whole: bool) -> None:

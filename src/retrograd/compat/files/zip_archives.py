@@ -118,7 +118,7 @@ class Reader:
         return iter(self._records)
 
     def size(self, name: str) -> int:
-        """Return the size of a record in bytes. The file has at least as many."""
+        """Return the size of a record in bytes. The file has at least this many bytes."""
         return self._record(name).size
 
     def read(self, name: str) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
@@ -158,7 +158,7 @@ class Reader:
         return found
 
     def _find_end(self) -> _End:
-        """Return the end that matches the archive's beginning: the stream's end, or else the first in the stream."""
+        """Return the end record that matches the archive's beginning: the stream's last, or else its first."""
         tail = max(self._begin, self._stop - _END.size)
         found = self._end_at(tail)
         if found is not None and found.end == self._stop:

@@ -53,7 +53,7 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
 def optimize(
     backend: object = "inductor", *, nopython: bool = False, disable: bool = False, dynamic: bool | None = None
 ) -> Any:
-    """Return a decorator that compiles: ``compile`` under its first name."""
+    """Return a decorator that compiles: ``compile`` under its former name."""
     return partial(compile, backend=backend, fullgraph=nopython, disable=disable, dynamic=dynamic)
 
 
@@ -74,11 +74,11 @@ def reset() -> None:
 
 
 def graph_break(msg: str = "") -> None:
-    """Do nothing. PyTorch ends a compiled graph here."""
+    """Do nothing. In PyTorch the call ends a compiled graph."""
 
 
 def cudagraph_mark_step_begin() -> None:
-    """Do nothing. PyTorch begins a recorded step here."""
+    """Do nothing. In PyTorch the call begins a recorded step."""
 
 
 def list_backends(exclude_tags: object = ()) -> list[str]:
@@ -94,7 +94,7 @@ def set_logs(*, recompiles: bool = False, recompiles_verbose: bool = False, **ot
 
     Args:
         recompiles: whether to log it.
-        recompiles_verbose: the same.
+        recompiles_verbose: has the same effect.
         others: names of other logs.
 
     >>> rg._logging.set_logs(recompiles=False)

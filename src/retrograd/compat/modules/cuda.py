@@ -321,7 +321,7 @@ StreamContext = stream
 
 
 class Event:
-    """A point in the work of a stream. Programs can wait for it and measure time between two.
+    """A point in the work of a stream. Programs can wait for it and measure the time between two events.
 
     Raises:
         RuntimeError: no GPU is available.

@@ -55,7 +55,7 @@ _attention_kernels = {"flash": False, "mem_efficient": False, "math": True}
 
 def _attention_switches(kernel: str) -> dict[str, Callable[..., object]]:
     def is_enabled() -> bool:
-        """Return the last value set. It has no effect: attention has one implementation."""
+        """Return the last value set. The value has no effect: attention has one implementation."""
         return _attention_kernels[kernel]
 
     def enable(enabled: bool) -> None:

@@ -1,4 +1,4 @@
-"""``multiprocessing``, and what programs of ``distributed.tensor`` use without distributed Tensors.
+"""``multiprocessing``, and the names of ``distributed.tensor`` that programs use without distributed Tensors.
 
 Tensors are sent to other processes by copy; Tensors of ``share_memory_()`` are in memory that forked processes share.
 """
@@ -106,7 +106,7 @@ class ProcessException(Exception):
     Args:
         msg: the message.
         error_index: the rank of the process.
-        pid: its process id.
+        pid: the process id.
     """
 
     def __init__(self, msg: str, error_index: int, pid: int) -> None:
@@ -165,7 +165,7 @@ class ProcessContext:
         """Wait until all processes have ended, or one has failed, which ends the others.
 
         Args:
-            timeout: how many seconds to wait at most.
+            timeout: the maximum number of seconds to wait.
             grace_period: how many seconds the other processes have to end by themselves after a failure.
 
         Returns:

@@ -1,7 +1,7 @@
 """Operators under further names of PyTorch's top level and of ``nn.functional``.
 
-These are operators that PyTorch has in both places, functions that write in place, operators by the names that PyTorch
-uses inside, and names that PyTorch removed.
+These are operators that PyTorch has in both places, functions that write in place, operators by names that PyTorch
+uses internally, and names that PyTorch removed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .cuda import Stream as Stream
 
 Value = TypeVar("Value")
 
-# Operators that PyTorch also has as functions that write in place: ``abs_``. Those in ``_NO_METHOD`` are no methods.
+# Operators that PyTorch also has as functions that write in place: ``abs_``. Those in ``_NO_METHOD`` are not methods.
 _IN_PLACE = """
     abs acos acosh addmv arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh ceil clamp clamp_max
     clamp_min clip cos cosh deg2rad detach erf erfc exp exp2 expm1 fill fix floor frac i0 index_put ldexp log log10
@@ -58,7 +58,7 @@ def is_nonzero(input: Tensor) -> bool:
 
 
 def is_same_size(input: Tensor, other: Tensor) -> bool:
-    """Return whether both have the same shape."""
+    """Return whether both Tensors have the same shape."""
     return input.shape == other.shape
 
 
@@ -354,7 +354,7 @@ def is_warn_always_enabled() -> bool:
 
 
 def is_anomaly_check_nan_enabled() -> bool:
-    """Return whether anomaly mode is enabled. It always checks for NaN."""
+    """Return whether anomaly mode is enabled. Anomaly mode always checks for NaN."""
     return modes.anomaly is not None
 
 

@@ -63,7 +63,7 @@ def _translating(function: Callable[..., object]) -> Callable[..., Any]:
 
 
 def _scripted(obj: object) -> Any:
-    """Return a function that translates errors, or the module after its ``forward`` does so."""
+    """Return a function that translates errors, or the module, whose ``forward`` then translates errors."""
     if isinstance(obj, Module):
         own = obj.__getstate__().get("forward")  # a forward that the program assigned to this instance
         obj._replace("forward", _translating(own if callable(own) else type(obj).forward.__get__(obj)))
@@ -162,7 +162,7 @@ def jit_save(m: Callable[..., object], f: File, _extra_files: Mapping[str, str |
 
 
 def _named(function: Callable[..., object]) -> Callable[..., object]:
-    """Return the function, or the one that it wraps, if its name leads only to that one."""
+    """Return the function, or if it is not found by its name, the function that it wraps."""
     found: object = sys.modules.get(function.__module__)
     for part in function.__qualname__.split("."):
         found = getattr(found, part, None)
@@ -327,7 +327,7 @@ class Aten:
 
 
 def _absent(name: str, *args: object, **kwargs: object) -> NoReturn:
-    """Programs name operators of PyTorch's dispatcher in tables that they fill while they are imported."""
+    """Raise an error: programs fill tables with operators of PyTorch's dispatcher, and do not call all of them."""
     raise NotImplementedError(f"torch.ops.aten.{name} has no public form to call in Retrograd; use the public function")
 
 

@@ -172,7 +172,7 @@ class autocast(AtomicExit):
 
     Raises:
         ValueError: ``device_type`` is not a str.
-        RuntimeError: ``device_type`` is neither of the two.
+        RuntimeError: ``device_type`` is neither ``"cpu"`` nor ``"cuda"``.
 
     >>> import retrograd as rg
     >>> with rg.autocast("cpu", dtype=rg.float16):
@@ -331,7 +331,7 @@ def custom_bwd(bwd: Any = None, *, device_type: str = "cuda") -> Any:
 
 def _scaled(x: Tensor, multiply: Callable[[Tensor], Tensor], scale: float) -> Tensor:
     """Multiply, and notify observers that the product and its backward pass may overflow."""
-    factor = new_tensor(np.array(scale, np.float32))  # the product with a float16 loss, which has no dimension: float32
+    factor = new_tensor(np.array(scale, np.float32))  # the product of this 0-d Tensor and a 0-d float16 loss is float32
     if not watchers:
         return multiply(factor)
     with scaling(x) as results:
@@ -366,7 +366,7 @@ class GradScaler:
         enabled: False disables the scaler.
 
     Raises:
-        RuntimeError: ``device`` is neither of the two.
+        RuntimeError: ``device`` is neither ``"cuda"`` nor ``"cpu"``.
         AssertionError: ``growth_factor`` is not above 1, or ``backoff_factor`` is not below 1.
         ValueError: ``init_scale`` is not positive and finite, or ``growth_interval`` is not a positive int.
 
@@ -426,14 +426,14 @@ class GradScaler:
 
     def _check_scaled(self, method: str) -> None:
         if not self._has_scaled:
-            raise AssertionError(f"GradScaler.{method}: no loss was scaled; call scaler.scale(loss) before")
+            raise AssertionError(f"GradScaler.{method}: no loss was scaled; call scaler.scale(loss) first")
 
     def unscale_(self, optimizer: object) -> None:
         """Divide the gradients of an optimizer's parameters by the scale, for example before clipping.
 
         Raises:
             AssertionError: ``scale`` was never called.
-            RuntimeError: it was already called since the last ``update()``.
+            RuntimeError: ``unscale_`` was already called since the last ``update()``.
             ValueError: a gradient is float16: the parameters of mixed precision are float32.
         """
         if not self._enabled:

@@ -165,7 +165,7 @@ _matmul_precision = ["highest"]
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Request deterministic results. Results on the CPU always are; on a GPU scatters may not be.
+    """Request deterministic results. On the CPU all results are deterministic, on a GPU those of scatters may not be.
 
     While the mode is on, ``empty`` and ``resize_`` fill new memory with NaN or the largest integer, unless
     ``torch.utils.deterministic.fill_uninitialized_memory`` is False.
@@ -255,7 +255,7 @@ def set_num_threads(int: int) -> None:
 
 
 def get_num_threads() -> int:
-    """Return the number of threads: of ``set_num_threads``, else ``OMP_NUM_THREADS``, else one per core."""
+    """Return the number of threads: set by ``set_num_threads``, else ``OMP_NUM_THREADS``, else one per core."""
     return count()
 
 

@@ -96,7 +96,7 @@ class Timer:
         return Measurement([self._timer.timeit(number) / number], number, self._stmt)
 
     def blocked_autorange(self, callback: object = None, min_run_time: float = 0.2) -> Measurement:
-        """Repeat for at least ``min_run_time`` seconds, with so many runs that the clock's overhead is negligible."""
+        """Repeat for at least ``min_run_time`` seconds, with many runs each, so that timing has little overhead."""
         number, seconds = self._timer.autorange()
         times = [seconds / number]
         while sum(times) * number < min_run_time:

@@ -82,7 +82,7 @@ def remove(user: bool = False) -> list[Path]:
 
 
 def _installed(path: list[str] | None = None) -> Iterator[Distribution]:
-    """The distributions named torch of this interpreter, or of some folders."""
+    """Return the distributions named torch of this interpreter, or in the given folders."""
     context = (
         DistributionFinder.Context(name=NAME) if path is None else DistributionFinder.Context(name=NAME, path=path)
     )
@@ -107,7 +107,7 @@ def _check_that_pytorch_is_absent(folder: Path) -> None:
 
 
 def _check_that_pip_may_write() -> None:
-    """Respect the mark of environments that a package manager of the system owns (PEP 668)."""
+    """Raise an error for an environment that is marked as managed by the operating system (PEP 668)."""
     if (Path(sysconfig.get_path("stdlib")) / "EXTERNALLY-MANAGED").exists():
         raise InstallationError(
             f"the operating system manages the Python in {sys.prefix}; activate a virtual environment, or add "

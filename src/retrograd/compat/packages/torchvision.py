@@ -79,7 +79,7 @@ def _averages(start: Array, end: Array, bins: int, length: int) -> Array:
 
 
 def _edges(start: Array, size: Array, bins: int, limit: int) -> tuple[Array, Array]:
-    """Return the first pixel of each bin of each region, and the one after its last."""
+    """Return the first pixel of each bin of each region, and the pixel after the bin's last pixel."""
     width = size / bins
     number = np.arange(bins)
     first = np.floor(number * width[:, None]) + start[:, None]
@@ -130,7 +130,7 @@ def roi_align(
         spatial_scale: factor from the coordinates of the regions to those of the images.
         pooled_height, pooled_width: size of the result.
         sampling_ratio: points per bin and dimension; 0 or less for one per pixel.
-        aligned: whether pixels have their centres at half-integer coordinates.
+        aligned: whether pixels have their centers at half-integer coordinates.
 
     Returns:
         A Tensor (K, C, pooled_height, pooled_width).
@@ -166,7 +166,7 @@ def _position_sensitive(input: Tensor, image: Array, rows: Array, columns: Array
 def ps_roi_align(
     input: Tensor, rois: Tensor, spatial_scale: float, pooled_height: int, pooled_width: int, sampling_ratio: int
 ) -> tuple[Tensor, Tensor]:
-    """Return ``roi_align`` of which every bin has its own channel, and the channels."""
+    """Return ``roi_align`` where every bin reads its own channel, and the channel of each bin."""
     image, low, high = _regions("ps_roi_align", input, rois)
     start, end = low * spatial_scale - 0.5, high * spatial_scale - 0.5
     size = end - start
@@ -176,14 +176,14 @@ def ps_roi_align(
 
 
 def _rounded(x: Array) -> Array:
-    """Return the nearest integers; halves go away from zero, as in C."""
+    """Return the nearest integers; halves are rounded away from zero, as in C."""
     return np.trunc(x + np.copysign(0.5, x))
 
 
 def ps_roi_pool(
     input: Tensor, rois: Tensor, spatial_scale: float, pooled_height: int, pooled_width: int
 ) -> tuple[Tensor, Tensor]:
-    """Return averages of the whole pixels of regions, of which every bin has its own channel, and the channels.
+    """Return averages of the whole pixels of regions, where every bin reads its own channel, and the bins' channels.
 
     As in torchvision, the last row and the last column of an image belong to no bin.
     """

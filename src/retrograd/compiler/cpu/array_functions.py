@@ -84,7 +84,7 @@ def joined(lowering: Lowers, instruction: Instruction) -> None:
 
 
 def as_one(lowering: Lowers, instruction: Instruction) -> None:
-    """Lower the joining of arrays that were adjacent in the trace, and need not be so in a region, by a copy."""
+    """Lower the joining of arrays that were adjacent in memory in the trace, by a copy: a region may move them."""
     _join(lowering, instruction.args, instruction.kwargs["dim"], instruction.kwargs["new"], instruction.outs[0])
 
 

@@ -11,8 +11,8 @@ from ...kernels.runtime.threads import PARTS
 from .emission import collapsed
 from .steps import Buffer, Map, Place, Step
 
-MAX_NODES = 24  # nodes of a loop
-MIN_SHARED_ELEMENTS = 1 << 15  # elements from which threads share a loop
+MAX_NODES = 24  # maximum number of nodes of a fused loop
+MIN_SHARED_ELEMENTS = 1 << 15  # minimum number of elements of a loop that threads share
 BLOCK = 1 << 12  # elements of a block
 
 
@@ -41,7 +41,7 @@ def without_repeated_copies(steps: Sequence[Step], kept: set[Buffer]) -> list[St
 
 
 def _writes(steps: Sequence[Step]) -> dict[Buffer, list[int]]:
-    """Return the numbers of the steps that write each buffer; inputs may overlap, so a write to one is one to all."""
+    """Return the numbers of the steps that write each buffer; a write to one input counts for all (overlap)."""
     written: dict[Buffer, list[int]] = {}
     inputs: list[int] = []
     for number, step in enumerate(steps):
@@ -90,7 +90,7 @@ def fused_maps(steps: Sequence[Step], kept: set[Buffer], one_dtype: bool = False
                 continue
             before, maker = made
             if any(other.buffer is place.buffer and other != place for other in step.operands):
-                continue  # also read with other strides or offset
+                continue  # the step also reads the array with other strides or another offset
             turned = _turned(maker, place)
             if turned is None:
                 continue
@@ -129,7 +129,7 @@ def _turned(maker: Map, place: Place) -> list[Place] | None:
     out, *sources = maker.operands
     if place == out:
         return sources
-    if place.dtype != out.dtype:  # a view of the bits
+    if place.dtype != out.dtype:  # a view that interprets the bits as another dtype
         return None
     lengths = dict(zip(out.strides, range(len(out.shape)), strict=True))
     if place.offset != out.offset or len(lengths) < len(out.shape) or sorted(place.strides) != sorted(out.strides):

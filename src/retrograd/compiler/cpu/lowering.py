@@ -64,8 +64,8 @@ class Lowering:
         self.buffers: list[Buffer] = []
         self.steps: list[Step] = []
         self.updates: list[Update] = []
-        self.most = MAX_ELEMENTS  # the most elements of an array of a step, except for products
-        self.unlimited = False  # whether the steps are those of a loop
+        self.most = MAX_ELEMENTS  # maximum number of elements of an array in a step that is not a product
+        self.unlimited = False  # whether the steps belong to a loop
         self._outer: Instruction | None = None
         self._depth = 0
 
@@ -131,7 +131,7 @@ class Lowering:
             if isinstance(function, Method) or not _is_package_function(function):
                 raise Unlowered(name)
         if self.large and any(x.size > self.most for x in (*instruction.read, *instruction.outs)):
-            raise Unlowered(f"more than {self.most:,} elements")  # an expansion computes with arrays of these sizes
+            raise Unlowered(f"more than {self.most:,} elements")  # ``_expand`` would compute with arrays as large
         self._expand(instruction)
 
     # Places
@@ -408,7 +408,7 @@ class Lowering:
             self.map("divide", out, [out, (length, out.dtype)], scalar("divide", out.dtype), [out.dtype] * 2, out.dtype)
 
     def _linalg(self, instruction: Instruction) -> None:
-        """Lower ``inv`` of a matrix, and ``solve``, in loops: elsewhere a failure would have to undo earlier writes."""
+        """Lower ``inv`` of a matrix, and ``solve``, but only in loops: elsewhere a failure must undo earlier writes."""
         x, *rest = [self.place(a) for a in instruction.args]
         out = self.result(instruction.outs[0])
         dims = [len(place.shape) for place in (x, *rest)]
@@ -475,7 +475,7 @@ class Lowering:
                     raise Unlowered("a number that varies")
                 stand_in = np.zeros(place.shape, place.dtype) if place.dense else stand_in_of(place, np.zeros)
                 if len(place.shape) > 1 and place.shape[-1] == place.shape[-2]:
-                    stand_in[...] = np.eye(place.shape[-1])  # NumPy inverts no zeros
+                    stand_in[...] = np.eye(place.shape[-1])  # the inverse of a zero matrix would raise an error
                 node = x
                 owner = stand_in if stand_in.base is None else stand_in.base
                 while owner.base is not None:
@@ -520,7 +520,7 @@ class Lowering:
             raise Unlowered("another shape or dtype than in the trace")
         own = place.buffer.kind != "input" and place.dtype == out.dtype
         if own and not dense(out.shape, out.strides, out.dtype.itemsize):
-            self.places[out] = place  # a slice of memory that the trace shared among results has its own memory here
+            self.places[out] = place  # results that shared memory in the trace have separate memory here
         elif place.strides != out.strides or not own:
             fresh = self.result(out)
             self.copy(place, fresh)

@@ -36,7 +36,7 @@ def available() -> bool:
     try:
         import llvmlite.binding as llvm
 
-        if llvm.llvm_version_info[0] < 16 or _WORD != 8:  # earlier versions have typed pointers
+        if llvm.llvm_version_info[0] < 16 or _WORD != 8:  # LLVM before 16 has typed pointers
             return False
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
@@ -141,7 +141,7 @@ class InnerLoop(NamedTuple):
     """NumPy's inner loop of a ufunc for some dtypes, with its symbol for LLVM."""
 
     address: int
-    data: int  # its last argument
+    data: int  # the loop's last argument
     symbol: str
 
     @property

@@ -122,7 +122,7 @@ class Module:
         self._arena = self._item(len(slots)) if arena else "null"
         for number, buffer in enumerate(outs):
             buffer.index = len(inputs) + number
-        self._extras = len(slots) + bool(arena) + self.threaded  # index of the first item after these
+        self._extras = len(slots) + bool(arena) + self.threaded  # tuple index after inputs, results, arena and pool
         if self.threaded:
             pool = self._item(len(slots) + bool(arena))
             self._words = body.give(f"load i64, ptr {pool}, align 8")
@@ -156,7 +156,7 @@ class Module:
         return body.give(f"load ptr, ptr {field}, align 8")
 
     def _check_overlaps(self, steps: Sequence[Step]) -> None:
-        """Compare the memory of inputs: those that did not overlap in the trace must not overlap if one is written."""
+        """Check that two inputs, one of them written, do not overlap if they did not overlap in the trace."""
         body = self._body
         for pair in checked_pairs(steps):
             bounds = []

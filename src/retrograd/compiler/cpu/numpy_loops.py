@@ -28,14 +28,14 @@ class Gathering(NamedTuple):
     """Reads or writes at indices."""
 
     how: str  # take, put or add
-    inner: list[int]  # the lengths of what an index refers to, and its strides in both arrays
+    inner: list[int]  # the lengths of the subarray that an index selects; below, its strides in both arrays
     of_x: list[int]
     of_part: list[int]
     bounds: list[int]  # for each index the length of its dimension, and the stride
     leading: list[int]
 
     def operands(self, step: Step) -> list[Place]:
-        """Return the indexed array, the other one, and the indices."""
+        """Return the indexed array, the array of the selected elements, and the indices."""
         one, other, *indices = step.operands
         return [other, one, *indices] if self.how == "take" else [one, other, *indices]
 

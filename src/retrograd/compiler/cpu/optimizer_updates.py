@@ -78,7 +78,7 @@ class Update:
         if [list(map(id, group["params"])) for group in groups] != self._ids:
             return None
         options = [list(group.values()) for group in groups]
-        if options != self._options:  # otherwise the numbers are unchanged
+        if options != self._options:  # without a change of options the numbers are unchanged
             forms = [self.optimizer.update_form(group) for group in groups]
             if not all(terms.apply_to(form) for terms, form in zip(self.terms, forms, strict=True)):
                 return None
@@ -142,7 +142,7 @@ def gradients_of(instruction: Instruction) -> Pairs:
 
 
 def with_scaling_steps(instructions: Sequence[Instruction]) -> list[Instruction]:
-    """Let the steps of optimizers multiply gradients by the factor that clips them, if nothing reads these in between.
+    """Let optimizers' steps apply the clipping factor to gradients, unless another instruction reads them in between.
 
     The loop of a step then reads and writes a gradient once. If the factor is 1, it does not multiply at all.
     """
@@ -153,7 +153,7 @@ def with_scaling_steps(instructions: Sequence[Instruction]) -> list[Instruction]
             continue
         pairs = gradients_of(step)
         if sum(p.size for p, _ in pairs.values()) <= MAX_ELEMENTS:
-            continue  # a region takes the step
+            continue  # a small step becomes part of a region
         last: dict[Value, int] = {}  # the last instruction that reads a root, besides ``set_grad``
         for number, before in enumerate(instructions[:index]):
             if before.function is not set_grad:
@@ -276,7 +276,7 @@ class Term:
 
 
 class _Number(Term):
-    """A variable that is a number. Its comparisons are decided by its current value, and noted."""
+    """A variable that is a number. Comparisons use its current value and are recorded."""
 
     def __init__(self, name: str, value: float, decisions: list[Callable[[dict[str, float]], bool]]) -> None:
         super().__init__(name)

@@ -17,7 +17,7 @@ from .emission import Body, Kernel, type_of
 from .machine_code import gemm, gemv, packing, tiles
 from .steps import Lowers, Place, Step, Unlowered, kernel_of
 
-MAX_LOOP_MULTIPLICATIONS = MAX_MULTIPLICATIONS  # the most multiplications of a product by loops; beyond, BLAS is faster
+MAX_LOOP_MULTIPLICATIONS = MAX_MULTIPLICATIONS  # maximum of a product by loops; for more, BLAS is faster
 BLOCK_ROWS = 6  # rows of the block of the result in registers
 
 
@@ -32,7 +32,7 @@ def product(lowering: Lowers, x: Place, y: Place, out: Place) -> None:
         raise Unlowered(f"more than {TILED:,} multiplications")
     if count <= MAX_LOOP_MULTIPLICATIONS or not _has_blas(lowering, x.dtype):
         if out.strides[1] != size and n > 1:
-            if out.strides[0] == size:  # the transposed product
+            if out.strides[0] == size:  # compute the transposed product
                 product(lowering, _transposed(y), _transposed(x), _transposed(out))
                 return
             whole = lowering.new(out.shape, out.dtype)
@@ -66,7 +66,7 @@ def _transposed(place: Place) -> Place:
 
 
 def _blas_operand(lowering: Lowers, place: Place) -> Place:
-    """Return the matrix, or a copy, with one contiguous dimension and a non-overlapping stride of the other."""
+    """Return the matrix, or a copy, with one contiguous dimension and no overlap along the other dimension."""
     size = place.dtype.itemsize
     for one, other in ((1, 0), (0, 1)):
         if place.strides[one] == size and place.strides[other] >= place.shape[one] * size:
@@ -142,7 +142,7 @@ def _small_kernel(step: Step) -> Kernel:
 
 
 def _shared_product(lowering: Lowers, x: Place, y: Place, out: Place) -> None:
-    """Append a product by BLAS or register tiles, in blocks for threads as ``kernels/loops/matrices`` chooses."""
+    """Append a product by BLAS or register tiles, in the blocks that ``kernels/loops/matrices`` chooses."""
     (m, k), n = x.shape, y.shape[1]
     blocks, least, block, each, how = 1, 1, max(m, n), 1, WHOLE
     if m * n * k >= USEFUL:
@@ -168,7 +168,7 @@ def _tiles_kernel(step: Step) -> Kernel:
 
 
 def _packing_kernel(step: Step) -> Kernel:
-    """Compute rows or columns with a packed factor, like other eager products of such sizes."""
+    """Compute rows or columns with a packed factor, as the eager product of the same size does."""
     return _part_kernel(step, PACKED)
 
 

@@ -22,11 +22,11 @@ from .module import Module
 from .optimizer_updates import Update
 from .steps import Buffer, Place, Unlowered, plan_arena, set_lifetimes
 
-MIN_INSTRUCTIONS = 3  # fewest instructions of a region
-LARGE_PROGRAM = 1 << 22  # bytes of all results from which regions do not need machine code
+MIN_INSTRUCTIONS = 3  # minimum number of instructions of a region
+LARGE_PROGRAM = 1 << 22  # bytes of all results from which machine code gains too little
 MAX_GIL_OPERATIONS = 200_000.0  # operations up to which a region holds the GIL
 
-_DEFERRABLE_EFFECTS = (set_grad, clear_grad, give_array)  # effects on objects only, which may run after the region
+_DEFERRABLE_EFFECTS = (set_grad, clear_grad, give_array)  # change no array, so they may run after the region
 
 
 class Region:

@@ -101,7 +101,7 @@ class Step:
     instruction: Instruction | None = None
     checked: bool = False  # whether the kernel checks assumptions of the trace
     flops: float = 0.0
-    parts: tuple[int, int, int, int] = (1, 1, 0, 1)  # blocks, fewest blocks per part, block size, parts per thread
+    parts: tuple[int, int, int, int] = (1, 1, 0, 1)  # blocks, minimum blocks per part, block size, parts per thread
     content: Any = None  # a description of the kernel, from which the interpreter's code is written
 
     def reads(self) -> list[Place]:

@@ -1,7 +1,7 @@
 """Matrix products that a CUDA graph can contain.
 
 CuPy refuses its own calls of cuBLAS while a stream captures. Inside ``captured_products`` the calling thread's
-``cupy.matmul``, which ``numpy.matmul`` of CuPy's arrays calls, goes to cuBLAS by ``ctypes``, on the stream given.
+``cupy.matmul``, which ``numpy.matmul`` of CuPy's arrays calls, runs cuBLAS on the given stream through ``ctypes``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-MAX_CALLS = 4  # calls of cuBLAS for one product; beyond these, operands are copied to uniform strides
+MAX_CALLS = 4  # maximum calls of cuBLAS per product; instead of more, operands are copied to uniform strides
 DEFAULT_ALGORITHM = -1
 _capturing = Lock()  # one thread at a time replaces cupy.matmul
 
@@ -54,7 +54,7 @@ class Pointer(Protocol):
 
 
 class DeviceArray(Protocol):
-    """The attributes of CuPy's arrays that are read."""
+    """The attributes of CuPy's arrays that this module reads."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -130,7 +130,7 @@ class Products:
         if kwargs or x.dtype != y.dtype or x.dtype.char not in PRECISIONS:
             return self.multiply(x, y, out=out, **kwargs)
         if x.ndim == 0 or y.ndim == 0 or x.shape[-1] != y.shape[0 if y.ndim == 1 else -2]:
-            return self.multiply(x, y, out=out)  # raises the error
+            return self.multiply(x, y, out=out)  # raises the error for these shapes
         left = x[None] if x.ndim == 1 else x
         right = y[:, None] if y.ndim == 1 else y
         result = self._stacks(left, right)
@@ -152,7 +152,7 @@ class Products:
         out = xp.empty((*lead, m, n), x.dtype)
         x, y = [z if layout(z) else xp.ascontiguousarray(z) for z in (x, y)]
         x, y = [xp.broadcast_to(z, lead + z.shape[-2:]) for z in (x, y)]
-        axes = len(lead)  # the last axes, of which one call multiplies all
+        axes = len(lead)  # number of the last of these axes along which one call multiplies all matrices
         while axes and any(uniform_stride(z[(0,) * (len(lead) - axes)]) is None for z in (x, y)):
             axes -= 1
         if prod(lead[: len(lead) - axes]) > MAX_CALLS:
@@ -165,7 +165,7 @@ class Products:
     def _multiply(self, x: DeviceArray, y: DeviceArray, out: DeviceArray) -> None:
         """Write a stack of products to C-contiguous ``out``.
 
-        cuBLAS stores matrices by columns, so it is asked for the transposed product, ``y.T @ x.T``.
+        cuBLAS stores matrices by columns, so it computes the transposed product, ``y.T @ x.T``.
         """
         kind = PRECISIONS[x.dtype.char]
         one, zero = kind.scale(1), kind.scale(0)
@@ -187,13 +187,13 @@ class Products:
 
 @contextmanager
 def captured_products(xp: ModuleType, stream: Stream) -> Iterator[None]:
-    """Inside, products of this thread are calls of cuBLAS on ``stream``, which a capture accepts."""
+    """A context manager in which products of this thread call cuBLAS on ``stream``, which a capture allows."""
     with _capturing:
         multiply, thread = xp.matmul, get_ident()
         try:
             products = Products(xp, stream, multiply)
         except (NoProducts, AttributeError):
-            yield  # CuPy's own products, which it refuses during a capture
+            yield  # CuPy's own products, which CuPy refuses during a capture
             return
 
         def matmul(x: DeviceArray, y: DeviceArray, **kwargs: DeviceArray) -> DeviceArray:

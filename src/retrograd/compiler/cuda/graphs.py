@@ -237,7 +237,7 @@ class Graph:
                 try:
                     self._outs = self.inside(given)
                 except BaseException:
-                    with contextlib.suppress(Exception):  # the first error is the cause
+                    with contextlib.suppress(Exception):  # raise the first error, not one of ``end_capture``
                         stream.end_capture()
                     raise
                 self.graph = stream.end_capture()
@@ -277,7 +277,7 @@ class Graph:
 
 
 def _capturable(step: Instruction) -> None:
-    """Raise Refused if a graph would not repeat an instruction, or not with equal results."""
+    """Raise Refused if a graph cannot repeat an instruction with equal results."""
     if step.kind not in _PURE:
         raise Refused(f"{step.name} runs on the CPU")
     arrays = [x for x in (*step.reads(), *step.outs) if x.shape is not None]

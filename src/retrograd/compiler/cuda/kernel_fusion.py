@@ -17,7 +17,7 @@ from .update_kernels import with_updates
 
 
 def fused(instructions: Sequence[Instruction], gives: Sequence[Value], module: Module) -> list[Instruction]:
-    """Return a program that computes the same with fewer kernels.
+    """Return a program that computes the same results with fewer kernels.
 
     Args:
         module: receives the kernels.
@@ -54,5 +54,5 @@ def _aligned(value: Value) -> bool:
 
 
 def _same_axes(shape: tuple[int, ...], arrays: Sequence[Value], reduced: Sequence[frozenset[int]]) -> bool:
-    """Return whether one kernel can compute all sums: they reduce the same axes."""
+    """Return whether one kernel can compute all sums, that is, whether they reduce the same axes."""
     return len(set(reduced)) <= 1 and all(reduced)

@@ -59,7 +59,7 @@ class Module:
 class CudaLoop:
     """Compute a group on the GPU from its arrays and numbers; the results are those of ``passes.fused_loops.Loop``."""
 
-    asked: tuple[Asked, ...] = ()  # CuPy has a memory pool
+    asked: tuple[Asked, ...] = ()  # requests no arrays: CuPy has a memory pool
 
     def __init__(self, group: Group, module: Module) -> None:
         self.group, self.module = group, module

@@ -21,9 +21,9 @@ from ..program import Value
 from .cpp_expressions import cast, expression, held, literal, load, store, stored
 
 THREADS = 256
-MAX_BLOCKS = 1 << 16  # blocks of an elementwise kernel; beyond, each thread computes several elements
-MAX_SUM_BLOCKS = 1024  # blocks of a kernel whose sums are split into tiles; enough to occupy any GPU
-MIN_TERMS_PER_THREAD = 16  # fewest terms per thread of a split sum
+MAX_BLOCKS = 1 << 16  # maximum blocks of an elementwise kernel; for more elements, each thread computes several
+MAX_SUM_BLOCKS = 1024  # blocks of a kernel with split sums; enough to occupy any GPU
+MIN_TERMS_PER_THREAD = 16  # minimum terms per thread of a split sum
 _DOUBLE = np.dtype(np.float64)
 
 
@@ -41,7 +41,7 @@ class Kernel(NamedTuple):
 
 
 class Operands:
-    """The operands of a group. In a kernel arrays are ``a``, numbers ``s``, results ``o`` and sums ``p``."""
+    """The operands of a group, in a kernel named ``a`` (arrays), ``s`` (numbers), ``o`` (results) and ``p`` (sums)."""
 
     def __init__(self, group: Group) -> None:
         made = {step.out for step in group.steps}
@@ -221,7 +221,7 @@ class Tile(NamedTuple):
         """Return the kernel that writes ``results``, which are computed from the sums ``z`` of ``terms``.
 
         Args:
-            parameters: of the kernel.
+            parameters: the parameters of the kernel.
             kind: the type of indices.
             indices: lines that compute indices from k, the number of the sum.
             each: lines for one term, with its index r.

@@ -34,7 +34,7 @@ class Rows(NamedTuple):
     """Rows that are written after the loop.
 
     Attributes:
-        kind: ``place``, adds them to an array; ``erase``, clears them in a copy; ``store``, writes them.
+        kind: ``place`` adds the rows to an array, ``erase`` clears them in a copy, ``store`` writes them.
         array: the array before the loop.
         result: the result of a block (its number) that the array is after the loop; None for ``store``.
         parts: for each index, the result of a block that is written there.
@@ -47,7 +47,7 @@ class Rows(NamedTuple):
 
 
 class Block:
-    """The instructions of a block, and for each argument whether this block, the one before, or neither computes it.
+    """The instructions of a block, and for each argument whether this or the previous block computes it.
 
     Attributes:
         steps: the instructions.
@@ -80,7 +80,8 @@ def accumulators(
         block: the block.
         numbers: the instructions with an index that depends on the block: ``place``, ``erase``, ``store`` or ``index``.
         carried: the values before the loop of results that the next block reads.
-        leaves: returns whether the program reads a result of any block, or with False of any but the last.
+        leaves: ``leaves(k, last)`` returns whether the program reads result k of a block; the last block counts only
+            if ``last``.
     """
     found: list[Rows] = []
     gone: set[int] = set()
@@ -169,7 +170,7 @@ def written_rows(
         count: the number of blocks.
         stacks: for each part, the values of all blocks, in their order.
         result: the array after the loop.
-        new: returns a new value like another one.
+        new: returns a new value with the shape and dtype of a given value.
     """
     out: list[Instruction] = []
 

@@ -23,7 +23,7 @@ from ..trace.untrace import as_real
 
 Leaves = list[Tensor]
 StepFunction = Callable[[Leaves, Leaves, Leaves], tuple[Sequence[object], Sequence[object]]]
-MAX_OPERATORS = 10_000  # operators of one step
+MAX_OPERATORS = 10_000  # maximum number of operators of one step
 
 
 class Unrollable(BaseException):
@@ -97,7 +97,7 @@ class BodyTracer(Tracer):
         x.array = Traced(self, real, node)
 
     def restore(self) -> None:
-        """Give Tensors from outside the arrays that they had."""
+        """Restore the arrays of Tensors from outside."""
         self.finish()
         for x, array in self._enclosing_arrays:
             x.array = array
@@ -142,8 +142,8 @@ def trace_body(
     """Trace a step on real arrays; if it cannot be traced, return the reason.
 
     Args:
-        step: a function of the leaves of carry, slice and constants, which returns those of the next carry and of the
-            results.
+        step: a function of the leaves of carry, slice and constants, which returns the leaves of the next carry
+            and of the results.
         enclosing: the tracer of the function that runs the loop.
         carry, x, constants: arrays like those of each step.
         differentiates: whether the step computes derivatives itself.

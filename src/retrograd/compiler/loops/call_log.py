@@ -1,7 +1,7 @@
 """Find the repeated calls of a Python loop while it is traced.
 
-``CallLog`` numbers each call of a primitive by its operation and its shapes. When the last calls repeat those of
-one period before, ``block`` describes one period: for each input of each call, where its value comes from.
+``CallLog`` numbers each call of a primitive by its operation and its shapes. When the last calls repeat the calls
+of the previous period, ``block`` describes one period: for each input of each call, where its value comes from.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from ..trace.traced_arrays import Traced
 
 MIN_CALLS = 64  # repeated calls after which a loop is assumed
 MAX_PERIOD = 5000
-MAX_BYTES = 1 << 12  # bytes of a NumPy array that a call reads
-MAX_STACKED = 1 << 10  # bytes of a Tensor that differs between periods, unless it is a row of one Tensor
-MAX_PRODUCT = 1 << 20  # multiplications of a matrix product in a loop that is followed
+MAX_BYTES = 1 << 12  # maximum bytes of a NumPy array that a call reads
+MAX_STACKED = 1 << 10  # maximum bytes of a Tensor that differs between periods and is not a row of one Tensor
+MAX_PRODUCT = 1 << 20  # maximum multiplications of a matrix product in a loop that is followed
 _PRODUCTS = frozenset(("mm", "matmul", "bmm", "addmm", "baddbmm", "linear", "einsum", "tensordot"))
 _WINDOW = 6  # calls that are compared to find a period
 _ARITHMETIC = frozenset(("add", "sub", "mul", "div"))
@@ -45,10 +45,10 @@ class Source:
     """Where an input of a call comes from.
 
     Attributes:
-        kind: ``OWN``, a result of the same period; ``BEFORE``, of the period before; ``SAME``, a Tensor from outside;
+        kind: ``OWN``, a result of the same period; ``BEFORE``, of the previous period; ``SAME``, a Tensor from outside;
             ``SLICE``, another Tensor from outside in each period; ``PLAIN``, a constant; ``NUMBER``, another number in
             each period; ``ARRAY``, a NumPy array with constant elements.
-        index: of the result of a period, or among the sources of this kind.
+        index: the index of the result in its period, or of the source among those of its kind.
         requires: whether the Tensor requires grad.
         detached: whether the input has no history although the result has one.
         known: the identity of a Tensor that stays the same, the form of a slice, the constant, the dtype of numbers, or
@@ -133,7 +133,7 @@ class CallLog:
         tracer: object,
         site: object,
     ) -> None:
-        """Append a call. Raise ``Unknown`` if it cannot be compared with others."""
+        """Append a call. Raise ``Unknown`` if the call cannot be compared with other calls."""
         key: list[object] = [id(primitive), modes.grad_enabled]
         reads: list[object] = []
         open_ = primitive.name in _ARITHMETIC and len(inputs) == 2
@@ -170,7 +170,7 @@ class CallLog:
             results.append(made)
             value = made[0]
             if value in self._made or any(type(read) is tuple and read[0] is value for read in reads):
-                raise Unknown  # written in place: earlier calls read another value of it
+                raise Unknown  # the Tensor was written in place: earlier calls have read its old value
             key.append((value.shape, value.dtype, value.strides, x._requires))
         shares = tuple([primitive.view and memory is not None and x._storage is memory for x in outputs])
         code = self._numbers.setdefault(tuple(key), len(self._numbers))
@@ -186,7 +186,7 @@ class CallLog:
         self._compare(at, code)
 
     def _compare(self, at: int, code: int) -> None:
-        """Update the period and the number of calls that equal those of a period before."""
+        """Update the period, and the number of calls that equal the call one period earlier."""
         calls = self.calls
         if self._period and calls[at - self._period].code == code:
             self._equal += 1
@@ -212,7 +212,7 @@ class CallLog:
             self._phase = self._best_phase(end, period)
         if end % period != self._phase:
             return None
-        self._equal = self._period = 0  # the next search begins anew
+        self._equal = self._period = 0  # the next search starts with no calls
         return self._described(end, period)
 
     def _best_phase(self, end: int, period: int) -> int:
@@ -232,7 +232,7 @@ class CallLog:
         return min(range(period), key=lambda phase: (int(crossing[phase]), (phase - end) % period))
 
     def _described(self, end: int, period: int) -> Block | None:
-        """Return the block of the last calls; None if they are no loop."""
+        """Return the block of the last calls; None if these are not a loop."""
         start = end - period
         calls = self.calls[start:end]
         if any(map(_is_costly, calls)):
@@ -303,7 +303,7 @@ class CallLog:
             if place is not None and place[0] >= start - 2 * period:
                 return None  # computed before the last period
             if value not in self.unbound and value.nbytes > MAX_STACKED:
-                return None  # such as the parameters of successive layers
+                return None  # different Tensors, such as the parameters of successive layers
             return Source(SLICE, 0, requires, False, (value.shape, value.dtype, value.strides))
         at, k = place
         made = self.calls[at].results[k]

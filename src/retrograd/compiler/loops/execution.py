@@ -70,7 +70,7 @@ class Execution:
 
     @property
     def note(self) -> str:
-        """How a step runs."""
+        """A description of how a step runs."""
         for native in self._native.values():
             return f"one compiled function of {len(self.steps)} instructions, {native.note}"
         return f"each a replay of {len(self.steps)} instructions" + (f" ({self.why})" if self.why else "")
@@ -83,7 +83,7 @@ class Execution:
         constants: Sequence[object],
         saved: Sequence[bool],
     ) -> list[Array]:
-        """Return the last carry, the results, and the carries before each step where ``saved``.
+        """Return the last carry, the results, and the values before each step of the carries that are ``saved``.
 
         Slices that no step reads may be None.
         """
@@ -107,7 +107,7 @@ class Execution:
             return self._replayed(steps, carry, xs, same, saved)
 
     def compile(self, saved: tuple[bool, ...]) -> NativeLoop | None:
-        """Return the compiled function that stores these carries; None if there is none."""
+        """Return the compiled function that stores the ``saved`` carries; None if the loop cannot be compiled."""
         if self.why:
             return None
         native = self._native.get(saved)
@@ -171,7 +171,7 @@ _EMPTY = np.empty(0)
 
 
 def _invariant(steps: Sequence[Instruction], moving: Sequence[Value]) -> tuple[list[Instruction], list[Instruction]]:
-    """Divide the instructions of a step into those that give the same in each step, and the others.
+    """Divide the instructions of a step into those with the same results in each step, and the others.
 
     Views remain in the step, where they cost nothing.
     """

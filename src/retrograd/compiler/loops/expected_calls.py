@@ -26,7 +26,7 @@ from ..trace.untrace import is_package_function
 from .call_log import BEFORE, NUMBER, OWN, PLAIN, SAME, Block, Call, Source, is_row
 
 # Primitives that are neither elementwise nor views, whose results have shapes that depend on the shapes of the inputs
-# only. An error that depends on elements, such as that of ``inv``, is raised again in its place (see ``following``).
+# only. An error that depends on elements, such as that of ``inv``, is raised again by the call that causes it.
 _SHAPED_BY_SHAPES = frozenset(
     (
         "addmm", "amax", "amin", "baddbmm", "bmm", "cat", "cholesky", "convolution", "cumsum", "cumprod", "det", "dot",
@@ -122,12 +122,12 @@ class _Code:
                 self._unless(self._same_tensor(source, self._name(source, "source"), steps, x))
         if call.row:
             self.lines.append("row = params['index'][0]")
-            if steps.lazy:  # else an index out of range fails when it is computed
+            if steps.lazy:  # if steps are computed, an index out of range raises an error there
                 self._unless("-len(inputs[0].array) <= row < len(inputs[0].array)")
             self.columns.append((steps.rows[self.at], "row"))
 
     def _same_params(self, params: Keywords) -> list[str]:
-        """Return the conditions under which parameters are interchangeable with these, though True == 1."""
+        """Return the conditions under which parameters are interchangeable with these; True and 1 are not."""
         conditions = [f"len(params) == {len(params)}" if params else "not params"]
         for name, value in params.items():
             known = self._name(value, "known")
@@ -153,7 +153,7 @@ class _Code:
         return f"steps.is_slice(x.array, {name})"
 
     def _make(self, call: Call, first: int, steps: Following) -> None:
-        """Make the results of the call."""
+        """Append the code that creates the results of the call."""
         if not steps.lazy:
             self.lines.append(f"arrays = steps.computed({self.at}, inputs, params)")
             self._unless("arrays is not None")
@@ -179,11 +179,11 @@ class _Code:
         self.lines.append("return " + (names[0] if call.primitive.outputs == 1 else f"({', '.join(names)},)"))
 
     def compiled(self, following: list[Comparison]) -> Comparison:
-        """Return the function. ``following`` will have the functions of all calls."""
+        """Compile the function. ``following`` will have the functions of all calls."""
         source = "def compare(primitive, inputs, params):\n" + "\n".join("    " + line for line in self.lines)
         names: Keywords = self.names | {"following": following}
         exec(compile(source, f"<call {self.at} of a loop>", "exec"), names)
-        made: Comparison = names.pop("compare")  # without a reference to itself
+        made: Comparison = names.pop("compare")  # popped, so that the function does not refer to itself
         return made
 
 
@@ -197,7 +197,7 @@ def is_predictable(block: Block) -> bool:
 
 def _is_predictable(call: Call) -> bool:
     primitive = call.primitive
-    forward = unwrap(getattr(primitive.forward, "reference", primitive.forward))  # of a kernel; of ``core/meta``
+    forward = unwrap(getattr(primitive.forward, "reference", primitive.forward))  # without wrappers of kernels and meta
     if not (isinstance(forward, np.ufunc) or is_package_function(forward)):
         return False
     if primitive.elementwise or primitive.view:

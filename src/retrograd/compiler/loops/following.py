@@ -2,10 +2,11 @@
 
 A compiled function is traced while it runs. Once the calls of a Python loop repeat (``call_log``), each further call is
 compared with the same call of the block (``expected_calls``) and not recorded: neither instructions nor nodes of the
-graph. It is not even computed if the shapes of its results are known without, so that a step costs little more than its
-Python code. At the first other call, or when anything reads an unrecorded result, ``settle`` makes one ``RolledLoop``
-of the steps, which computes them, and whose derivative is a loop as well. Tensors that are still referenced then get
-their values and history from that loop. If no loop is possible, the calls of all steps are recorded.
+graph. It is not even computed if the shapes of its results are known without computing them, so that a step costs
+little more than its Python code. At the first call that differs, or when anything reads an unrecorded result,
+``settle`` turns the steps into one ``RolledLoop``, which computes them, and whose derivative is a loop as well. Tensors
+that are still referenced then get their values and history from that loop. If no loop is possible, the calls of all
+steps are recorded.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ from .call_log import BEFORE, NUMBER, OWN, SAME, SLICE, Block, Call, CallLog, Id
 from .expected_calls import comparisons, is_predictable
 from .rolled import RolledLoop
 
-MIN_STEPS = 8  # fewest steps of a loop; fewer are recorded call by call
-MIN_CALLS = 200  # fewest calls of a loop
+MIN_STEPS = 8  # minimum steps of a loop; fewer steps are recorded call by call
+MIN_CALLS = 200  # minimum calls of a loop
 MAX_FAILURES = 8  # blocks that cannot become a loop, after which the search ends
-MAX_LOOPS = 2  # loops with equal blocks: a repeated inner loop belongs to a larger block
+MAX_LOOPS = 2  # maximum loops with equal blocks: a repeated inner loop belongs to a larger block
 
 Pair: TypeAlias = tuple[ref[Traced], ref[Tensor]]  # the array, and the Tensor
 
@@ -84,7 +85,7 @@ class Follower:
         before: int,
         site: object,
     ) -> None:
-        """Record a call that was recorded. ``before`` is the length of the program before the call."""
+        """Log a call that the program has recorded. ``before`` is the length of the program before the call."""
         if self._failures >= MAX_FAILURES:
             return
         if before != self._length:
@@ -107,7 +108,7 @@ class Follower:
             self._tracer.follow = self._steps.comparisons[0]
 
     def interrupt(self) -> None:
-        """End the loop that is being followed, and forget the calls before: their inputs change now."""
+        """End the loop that is being followed, and forget the calls before, as their inputs are about to change."""
         self.settle()
         self._log.clear()
 
@@ -151,14 +152,14 @@ class _Steps:
         self._earlier = len(block.recorded)  # steps that are recorded, and belong to the loop
         self._first: dict[int, Tensor] = {}  # values of the step before the earlier steps
         self._nodes: list[Node] = []  # nodes that the earlier steps read
-        self._changed = False  # whether an input of the earlier steps has changed since
+        self._changed = False  # whether an input of the earlier steps has changed since they ran
         self._results_before: list[ref[Tensor]] = []  # results of the earlier steps
         for number, calls in enumerate(block.recorded):
             self._take(calls, number == 0)
         self.comparisons = comparisons(self, block, FollowedTensor)
 
     def _take(self, calls: Sequence[Call], is_first: bool) -> None:
-        """Take the inputs of a step that is recorded."""
+        """Store the inputs of a step that has been recorded."""
         for at, (call, sources) in enumerate(zip(calls, self._block.sources, strict=True)):
             for x, read, source in zip(call.inputs, call.reads, sources, strict=True):
                 if isinstance(x, Tensor):
@@ -180,7 +181,7 @@ class _Steps:
             call.inputs = call.made = ()
 
     def computed(self, at: int, inputs: Arguments, params: Keywords) -> list[Array] | None:
-        """Return the arrays of the results of a call; None if it fails, or if they have another form."""
+        """Return the arrays of a call's results; None if the call fails, or if shapes or dtypes are not as expected."""
         call, tracer = self._block.calls[at], self.tracer
         primitive = call.primitive
         arrays = tuple([x.array.numbers if isinstance(x, Tensor) else x for x in inputs])
@@ -190,10 +191,10 @@ class _Steps:
             if primitive.promote is not None and at not in self._unchanged:
                 taken = promoted(primitive.name, primitive.promote, tuple(inputs), arrays)
                 if all(map(operator.is_, taken, arrays)):
-                    self._unchanged.add(at)  # as the dtypes of all steps are the same
+                    self._unchanged.add(at)  # nor in later steps, whose dtypes are the same
             out = primitive.forward(*taken, **params)
         except Exception:
-            return None  # the call that is recorded raises the error
+            return None  # the call will be recorded and raise the error
         finally:
             tracer._busy -= 1
         if primitive.residuals:
@@ -208,7 +209,7 @@ class _Steps:
         return found
 
     def starts_with(self, x: Tensor, source: Source) -> bool:
-        """Return whether a Tensor is the value before the first step, and keep it."""
+        """Return whether a Tensor is the value before the first step, and store the Tensor."""
         value, edge = self._results[source.index]
         if self._count or not self._is(x, (value, None if source.detached else edge)):
             return False
@@ -250,11 +251,11 @@ class _Steps:
     # Recording
 
     def record(self) -> bool:
-        """Record the steps: as a loop, and the last one call by call. Return whether there is a loop."""
+        """Record the steps: as a loop, and the last step call by call. Return whether there is a loop."""
         tracer = self.tracer
         self.own.clear()
         self.before.clear()
-        self.comparisons.clear()  # they refer to the steps
+        self.comparisons.clear()  # the functions refer to ``self``
         self._left |= self._recent
         busy, tracer._busy = tracer._busy, 0
         self._left = {place: pair for place, pair in self._left.items() if pair[0]() is not None}
@@ -275,7 +276,7 @@ class _Steps:
                             self._bypass([made[k] for k in living])
                     self._record_calls(steps, made)
         except Exception as error:
-            if self.lazy and not tracer.broken:  # an eager call raises it in the step that fails
+            if self.lazy and not tracer.broken:  # an eager call would raise the error in the step that fails
                 raise Bypassed from error
             raise
         finally:
@@ -306,8 +307,8 @@ class _Steps:
 
     def _run(self, first: int, before: dict[int, Tensor], take: Callable[[int, int, Tensor], Tensor]) -> None:
         """Run the calls of the steps from ``first`` on. ``take`` returns the Tensor that later calls read."""
-        results = len(self.made) - (self._block.count if self._count else 0)  # of the last step, which has not ended
-        last = bisect_left(self._block.first, results)  # its first call that did not come
+        results = len(self.made) - (self._block.count if self._count else 0)  # of the last step, which is incomplete
+        last = bisect_left(self._block.first, results)  # the first call missing in the incomplete step
         for step in range(first, self._count + (last > 0)):
             now: dict[int, Tensor] = {}
             for at, start in enumerate(self._block.first):
@@ -318,12 +319,12 @@ class _Steps:
             before = now
 
     def _pair(self, step: int, k: int) -> Pair | None:
-        """Return references to a result of a step, if it may be alive."""
+        """Return weak references to a result of a step, if the result may still be referenced."""
         base = max(self._count - 1, 0)
         return self.made[(step - base) * self._block.count + k] if step >= base else self._left.get((step, k))
 
     def _again(self, step: int, at: int, now: dict[int, Tensor], before: dict[int, Tensor]) -> tuple[Tensor, ...]:
-        """Record a call of a step."""
+        """Record a call of a step that was followed."""
         call = self._block.calls[at]
         inputs = [self._input(source, step, now, before) for source in self._block.sources[at]]
         params = dict(call.params)
@@ -346,7 +347,7 @@ class _Steps:
         return self.numbers[source.index][self._earlier + step] if kind == NUMBER else source.known
 
     def _adopt(self, pair: Pair, new: Tensor) -> Tensor:
-        """Give a Tensor of the program the value and history of one that was recorded."""
+        """Give a Tensor of the program the value and history of a Tensor that was recorded."""
         traced, x = pair[0](), pair[1]()
         if traced is None:
             return new

@@ -16,8 +16,8 @@ import numpy as np
 from ..cpu.steps import row_major
 from ..program import Instruction, Value, replaced
 
-MIN_ROLLS = 2  # fewest rolls of one array
-MIN_SIZE = 1 << 9  # elements; the edges of smaller arrays cost more than copies of the arrays
+MIN_ROLLS = 2  # minimum rolls of one array
+MIN_SIZE = 1 << 9  # minimum elements: the edges of smaller arrays cost more than copies of the arrays
 
 
 class _Roll(NamedTuple):

@@ -21,7 +21,7 @@ from .signatures import index_of, place_of_number
 Numbers: TypeAlias = tuple[str, Any]  # numbers that differ between blocks: an ``Index``, or a list for an ``operand``
 
 MIN_BLOCKS = 4
-MAX_DISTANCE = 4  # in blocks, between a carry's maker and its reader
+MAX_DISTANCE = 4  # maximum distance, in blocks, from the step that computes a carry to its reader
 MAX_TRIES = 4
 _FAR = -(1 << 60)
 
@@ -78,8 +78,8 @@ class Match:
         leaving: the result and block of each value that other parts read.
         rows: the arrays of which each block writes one row, after the loop.
         gone: the instructions of a block that are removed for ``rows``.
-        ends: by result, the value of such an array after the loop.
-        written: those of ``same`` to whose memory all blocks write.
+        ends: by result, the value after the loop of an array in ``rows``.
+        written: the values in ``same`` to whose memory all blocks write.
         inputs: values like the carries, slices, numbers and indexed arrays, in this order.
     """
 
@@ -124,7 +124,7 @@ class Match:
         return None
 
     def out(self, block: int, k: int) -> Value:
-        """Return a result of a block; before the first block, the value that stands for it."""
+        """Return a result of a block; before the first block, the initial value in its place."""
         if block < 0:
             return self.carried[k][-1 - block]
         step, number = self._makers[k]
@@ -161,7 +161,7 @@ class Match:
         self._makers = [(n, k) for n, step in enumerate(self.template) for k in range(len(step.outs))]
         if bad.any() or self._start_values():
             return bad
-        bad[0] = True  # the values before the first block differ among its arguments
+        bad[0] = True  # arguments that are one carry differ in the first block
         return bad
 
     def _start_values(self) -> bool:
@@ -250,7 +250,7 @@ class Match:
         return self._starts[what[0]] if kind == "carry" else self.template[number].read[0]
 
     def _find_accumulators(self, numbers: dict[int, Numbers]) -> bool:
-        """Find arrays of which each block writes one row; return whether all such writes belong to one of them."""
+        """Find arrays of which each block writes one row; return whether these arrays account for all such writes."""
         first = self.table.first_read
         at = self.run.start + self.run.period * self.middle
         sources = []

@@ -28,14 +28,14 @@ from .signatures import Signatures, likely_periods, without_equal
 
 MIN_INSTRUCTIONS = 600  # shorter programs compile fast, and one region for all steps is faster
 MAX_FAILURES = 4  # runs of equal blocks that cannot become a loop, after which the search ends
-MAX_COPIED_BYTES = 1 << 20  # bytes of one block's own weights, which are copied to one stacked array
-MAX_PIECES = 8  # pieces of one slice; beyond, its rows are stacked one by one
+MAX_COPIED_BYTES = 1 << 20  # maximum bytes of one block's own weights, which are copied to a stacked array
+MAX_PIECES = 8  # maximum pieces of one slice; with more, its rows are stacked one by one
 _KINDS = ("array", "primitive", "whole")
 _EFFECTS = ("effect", "draw", "guard")
 
 
 def roll_repeats(instructions: Sequence[Instruction], gives: Sequence[Value]) -> list[Instruction]:
-    """Return a program that computes the same, with loops for repeated blocks of instructions."""
+    """Return a program with the same results, with loops for repeated blocks of instructions."""
     if len(instructions) < MIN_INSTRUCTIONS:
         return list(instructions)
     made = {out for step in instructions for out in step.outs}
@@ -59,9 +59,9 @@ class _Rolling:
         self._table = Table(self.steps, self.gives)
         self._number = self._table.size
         self._rows: dict[Value, tuple[Value, int]] = {}  # the stacked array, and the row, of a block's value
-        self._old_roots: dict[Value, Value] = {}  # roots of the values of blocks
+        self._old_roots: dict[Value, Value] = {}  # the former roots of values of blocks
         self._made = {value for step in steps for value in step.outs}
-        self._stacks = {x: place for step in steps for x, place in _row_of(step)}  # like _rows, for views that are read
+        self._stacks = {x: place for step in steps for x, place in _row_of(step)}  # array and row of ``x[i]``
 
     def find(self, loose: bool, known: Sequence[int] = ()) -> None:
         """Find runs of blocks that are loops, the longest first; ``known`` are the codes of the instructions."""

@@ -27,7 +27,7 @@ from ..trace.untrace import as_real
 from .body import Body, Leaves, StepFunction, trace_body
 from .execution import Execution
 
-Cotangents: TypeAlias = Sequence[Array | Tensor | None]  # arrays in a backward pass, Tensors in one of higher order
+Cotangents: TypeAlias = Sequence[Array | Tensor | None]  # Tensors in a backward pass of higher order
 
 
 class Step:
@@ -183,7 +183,7 @@ class RolledLoop:
         return cls(tracer, step, examples, body, reverse)
 
     def take_found(self) -> list[object]:
-        """Return what the step reads from outside, the last constants of a call, and forget it."""
+        """Return and forget what the step reads from outside: these are the last constants of a call."""
         found, self.body.found = self.body.found, []
         return found
 
@@ -252,7 +252,7 @@ class RolledLoop:
         return self._pulls[key]
 
     def _wider(self, needs: tuple[bool, ...], given: tuple[bool, ...], stored: tuple[bool, ...]) -> _Pull:
-        """Return a loop that was made during the trace and takes at least these cotangents."""
+        """Return a loop that was created during the trace and takes at least these cotangents."""
         for (known, more, held), pull in self._pulls.items():
             if known == needs and all(map(ge, more, given)) and all(map(ge, held, stored)):
                 return pull

@@ -1,8 +1,8 @@
 """Signatures of instructions, by which repeated blocks of a program are found.
 
-Instructions with equal signatures do the same to values of the same shapes, dtypes and layouts. A *loose* signature
-omits what may depend on the number of the step: the first index of ``x[i, ...]``, and a plain number among the operands
-of an elementwise operator.
+Instructions with equal signatures perform one operation on values of the same shapes, dtypes and layouts. A *loose*
+signature omits what may depend on the number of the step: the first index of ``x[i, ...]``, and a plain number among
+the operands of an elementwise operator.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..passes.common_subexpressions import key_of
 from ..program import Arguments, Instruction, Keywords, Value, replaced
 
 MAX_PERIODS_TRIED = 12
-MIN_EQUAL = 4  # instructions that compute the same
+MIN_EQUAL = 4  # minimum number of equal instructions that are replaced by one
 _WINDOW = 8  # instructions that are compared to find periods
 _OPEN = "depends on the step"
 _INDEXED = {"getitem": "index", "setitem": "store", "getitem_backward": "place", "setitem_backward": "erase"}
@@ -147,7 +147,7 @@ def _is_full(k: object) -> bool:
 
 
 def index_of(step: Instruction) -> Any:
-    """Return the index of ``x[index]`` and the like; None for other instructions."""
+    """Return the index of ``x[index]`` and of similar instructions; None for others."""
     if step.name not in _INDEXED or step.kind not in ("array", "primitive", "whole"):
         return None
     index = step.kwargs.get("index")

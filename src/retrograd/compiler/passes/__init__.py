@@ -13,7 +13,7 @@ from ..program import Instruction, Value
 
 
 def optimized(instructions: Sequence[Instruction], gives: Sequence[Value]) -> list[Instruction]:
-    """Return a program that computes the same with fewer instructions.
+    """Return a program that computes the same results by fewer instructions.
 
     Args:
         gives: the results of the program.

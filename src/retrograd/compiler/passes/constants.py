@@ -1,10 +1,10 @@
-"""Constant folding: values that do not depend on a call are computed once, when the program is made.
+"""Constant folding: values that do not depend on a call are computed once, when the program is compiled.
 
-Typical are masks, tables of positions, one-hot rows and ``eye``. A folded value becomes an input whose source is the
-array itself. Values that are written or leave the program are computed anew in each replay, because the caller could
-change them. Snapshots that the trace took of NumPy arrays are constants; an array that the program reads by reference
-is not, since its owner may write to it. A value of one repeated number, computed from such values, is not folded: loops
-need no memory for it.
+Typical examples are masks, tables of positions, one-hot rows and ``eye``. A folded value becomes an input whose source
+is the array itself. Values that are written or leave the program are computed again in each replay, because the caller
+could change them. Snapshots that the trace took of NumPy arrays are constants; an array that the program reads by
+reference is not, since its owner may write to it. A value of one repeated number, computed from such values, is not
+folded: loops need no memory for it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ...core.arrays.fp_warnings import silent
 from ..program import Instruction, Program, Value, replaced
 
 MAX_CONSTANT_BYTES = 1 << 22
-MAX_TOTAL_BYTES = 1 << 24  # bytes of all constants of a program
+MAX_TOTAL_BYTES = 1 << 24  # maximum bytes of all constants of a program
 _UNSET = frozenset(("empty", "empty_like"))
 _PLAIN = (FunctionType, str, int, float, bool, type, type(None), np.dtype)
 

@@ -159,7 +159,7 @@ def _runs(row: Sequence[int]) -> bool:
 
 
 def _joined(rows: Sequence[list[int]], runs: Sequence[tuple[int, int]]) -> np.ndarray:
-    """Return the code, with the rows of accumulators, whose positions and numbers are ``runs``, behind all others."""
+    """Return the code with the rows of accumulators, whose positions and numbers are ``runs``, behind all others."""
     counts = dict(runs)
     size = len(rows) - sum(counts.values()) + len(counts) + 1
     main: list[list[int]] = []

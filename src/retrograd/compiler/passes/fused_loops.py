@@ -48,7 +48,7 @@ class Group(NamedTuple):
     shape: tuple[int, ...]
     steps: tuple[Step, ...]
     sums: tuple[Sum, ...]
-    outs: tuple[Value, ...]  # results of steps that other instructions read
+    outs: tuple[Value, ...]  # values that the loop writes, as other instructions read them
 
     @property
     def operands(self) -> tuple[list[Value], list[Any]]:
@@ -83,7 +83,7 @@ _Known = tuple[list[tuple[DType, tuple[int, ...]]], Array, list[int]]  # layouts
 
 
 class Loop:
-    """A function of a group's arrays and numbers. Returns the results, sums last; a single one not in a tuple.
+    """A function of a group's arrays and numbers. Returns the results, sums last, or the only result.
 
     Raises:
         ValueError: one loop cannot compute the group.
@@ -102,7 +102,7 @@ class Loop:
         if self.dtype is None or len(outer) >= at.AXES or not is_there(self.dtype):
             raise ValueError(f"a loop of {self.dtype} over {len(outer) + 1} axes")
         self.rows = prod(outer)
-        self.block = BLOCK_ELEMENTS if self.rows == 1 else max(1, BLOCK_ELEMENTS // self.columns)  # columns or rows
+        self.block = BLOCK_ELEMENTS if self.rows == 1 else max(1, BLOCK_ELEMENTS // self.columns)  # columns, or rows
         self.parts = -(-(self.columns if self.rows == 1 else self.rows) // self.block)
         self.outer = (*[1] * (at.AXES - 1 - len(outer)), *outer)
         last = len(outer)  # the axis along which blocks lie
@@ -120,7 +120,7 @@ class Loop:
         ]
         self.results = [self._results(x.dtype.itemsize) for x in group.outs]
         self.results += [self._partial(yes) for yes in along]
-        self.known: _Known | None = None  # the layouts of the last arrays, if all are read in place
+        self.known: _Known | None = None  # the layouts in the last call, if all arrays were read in place
         results = [Asked(group.shape, x.dtype, number) for number, x in enumerate(group.outs)]
         self.asked = (*results, *[Asked(shape, np.dtype(float), None) for shape in self.partial])
 
@@ -130,7 +130,7 @@ class Loop:
         return [*steps, size, 0]
 
     def _partial(self, along: bool) -> list[int]:
-        """Return the same for partial sums."""
+        """Return the strides of partial sums along each axis of the loop, and between parts."""
         if not along:
             return [0, 0, 0, 8, 8 * self.columns]
         if self.rows == 1:
@@ -164,7 +164,7 @@ class Loop:
         rows = [[0, *self._steps(k, x)] for k, x in enumerate(arrays)] + [[0, *steps] for steps in self.results]
         places = np.array(rows, np.int64).reshape(-1, at.AXES + 2)
         if all(type(x) is np.ndarray and place_of(x) == place_of(y) for x, y in zip(given, arrays, strict=True)):
-            self.known = layouts, places.copy(), [x.itemsize for x in given]  # none was copied
+            self.known = layouts, places.copy(), [x.itemsize for x in given]  # no array was copied
         return arrays, places
 
     def _bound(self, number: int, x: Array) -> Array:

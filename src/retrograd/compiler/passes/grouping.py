@@ -12,11 +12,11 @@ from .fused_loops import Group, Loop, Sum, as_instruction, dtypes_of, is_number
 from .layouts import Layout, fits
 from .order import dependencies
 
-MAX_INSTRUCTIONS = 48  # most instructions of a loop
-MAX_ARRAYS = 24  # most arrays that a loop reads
-MAX_GROUPS_TRIED = 8  # groups that an instruction may join
-MIN_ELEMENTS = 4096  # fewest elements of a loop
-MIN_ROW = 16  # fewest elements of a row for a loop along the row
+MAX_INSTRUCTIONS = 48  # maximum instructions of a loop
+MAX_ARRAYS = 24  # maximum arrays that a loop reads
+MAX_GROUPS_TRIED = 8  # maximum groups that are tried for an instruction
+MIN_ELEMENTS = 4096  # minimum elements of a loop
+MIN_ROW = 16  # minimum elements of a row for a loop along the row
 
 
 class Part:
@@ -55,7 +55,7 @@ def part_of(step: Instruction) -> Part | None:
 
 
 def sum_of(step: Instruction) -> Sum | None:
-    """Return the sum or mean of a floating-point array that an instruction is, or None."""
+    """Return an instruction as a ``Sum`` if it is the sum or mean of a floating-point array, else None."""
     x = step.args[0] if step.args else None
     if not isinstance(x, Value) or x.shape is None or x.dtype.kind != "f" or step.outs[0].dtype != x.dtype:
         return None
@@ -76,7 +76,7 @@ def sum_of(step: Instruction) -> Sum | None:
 
 
 def _sum_of(step: Instruction) -> Sum | None:
-    """Return the sum that an instruction is, if a CPU loop can compute it."""
+    """Return an instruction as a ``Sum``, or None if a CPU loop cannot compute it."""
     total = sum_of(step)
     if total is None or total.of.dtype.itemsize < 4 or total.of.size < MIN_ELEMENTS or not row_major(total.of):
         return None
@@ -171,7 +171,7 @@ class Grouping:
         seen: set[int] = set(waiting)
         while waiting:
             other = waiting.pop()
-            if self.latest[other] < first:  # cannot lead to the group
+            if self.latest[other] < first:  # does not depend on the group
                 continue
             for member in self.group[other].indices if other in self.group else [other]:
                 for need in self.before[member]:

@@ -1,4 +1,4 @@
-"""Dependencies between instructions, and accumulation in place as new values."""
+"""Find dependencies between instructions, and replace accumulation in place by sums with new values."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 
 from ..program import Instruction, Value, replaced
 
-LARGE_BYTES = 1 << 20  # of an array, from which programs move guards to their beginning
-SMALL_BYTES = 1 << 16  # of arrays that such guards may need
+LARGE_BYTES = 1 << 20  # bytes of the largest array from which guards move to the beginning of a program
+SMALL_BYTES = 1 << 16  # maximum bytes of arrays that guards at the beginning may need
 
 
 def dependencies(steps: Sequence[Instruction], takes: Iterable[Value]) -> list[set[int]]:
-    """Return, for each instruction, the indices of those that must run before.
+    """Return, for each instruction, the indices of the instructions that must run before it.
 
     Memory is identified by the root of a value. A reader of memory runs after the last write before it and before the
     next write. Effects, random draws and checks keep their order, and an effect keeps its order with all reads and
@@ -62,8 +62,8 @@ def dependencies(steps: Sequence[Instruction], takes: Iterable[Value]) -> list[s
 def guards_before_effects(steps: list[Instruction]) -> list[Instruction]:
     """Move guards that depend only on memory not yet written, and what they need, before the first effect.
 
-    A replay that such a guard aborts has then changed no object, which could not be undone. In programs with large
-    arrays, guards on small ones (labels) come first of all: the memory of the last gradients is free after the checks.
+    A change of an object cannot be undone, so a guard must abort a replay before. In programs with large arrays, guards
+    on small arrays (such as labels) come first of all: after them the memory of the last gradients is free.
     """
     first = next((index for index, step in enumerate(steps) if step.kind == "effect"), len(steps))
     steps = _guards_moved(steps, first, None)
@@ -73,7 +73,7 @@ def guards_before_effects(steps: list[Instruction]) -> list[Instruction]:
 
 
 def _guards_moved(steps: list[Instruction], first: int, most: int | None) -> list[Instruction]:
-    """Move guards to ``first``; with ``most``, only those that need no array of more bytes."""
+    """Move guards to ``first``; with ``most``, only guards that need no array of more bytes."""
     written: set[Value] = set()
     maker: dict[Value, int] = {}
     movable: set[int] = set()
@@ -110,9 +110,9 @@ def versions(instructions: Sequence[Instruction], takes: Iterable[Value]) -> lis
     if not any(step.writes and step.function is np.add for step in steps):
         return steps
     spoiled = {value.root for value in takes}
-    lives: dict[Value, list[int]] = {}  # for memory without views, its maker and the instructions that add to it
-    viewed: dict[Value, int] = {}  # the first instruction with another value in the memory
-    given: set[Value] = set()  # read by effects: the user sees later writes
+    lives: dict[Value, list[int]] = {}  # for memory without views: the instructions that write it
+    viewed: dict[Value, int] = {}  # the first instruction with another value in that memory
+    given: set[Value] = set()  # memory that effects read: the user would see later writes
     number = 0
     for index, step in enumerate(steps):
         for out in step.outs:

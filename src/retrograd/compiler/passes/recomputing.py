@@ -2,8 +2,9 @@
 
 An eager graph does so for the inputs of linear layers (``core/graph/recomputed.py``), but a trace keeps every array
 that a derivative rule has read. The result of an elementwise function or a normalization is computed again before its
-reader in the backward pass, if its own inputs exist there anyway. Programs with small arenas, and those whose arena
-would not shrink because a ``Host`` (``run/arenas.py``) holds the results, compute everything once.
+reader in the backward pass, if the inputs of the function are in memory there anyway. Programs with small arenas, and
+programs whose arena would not shrink because a ``Host`` (``run/arenas.py``) contains the results, compute everything
+once.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from ..program import Instruction, Value, replaced
 from ..run.arenas import Plan
 from ..trace.effects import clear_grad, set_grad
 
-MIN_ARENA = 1 << 24  # bytes of an arena from which a smaller one is worth a pass over memory
-MIN_BYTES = 1 << 20  # of a result that is computed again
-MIN_GAIN = 0.05  # the part of the arena that recomputing must save
-MIN_DISTANCE = 8  # instructions between the forward readers and the backward readers
+MIN_ARENA = 1 << 24  # minimum bytes of an arena: saving memory of smaller arenas is not worth the time
+MIN_BYTES = 1 << 20  # minimum bytes of a result that is computed again
+MIN_GAIN = 0.05  # minimum fraction of the arena that recomputing must save
+MIN_DISTANCE = 8  # minimum instructions between the forward readers and the backward readers
 
 
 def recomputed(

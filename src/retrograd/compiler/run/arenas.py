@@ -29,8 +29,8 @@ from ..trace.effects import reusable_grad, run_step, set_grad
 
 CACHE_LINE = 64  # bytes of a cache line, to which arrays are aligned
 MIN_PLANNED_BYTES = 1 << 12  # bytes from which an array is planned; NumPy caches small arrays itself
-MIN_LENT_BYTES = 1 << 18  # bytes from which an array may lie in a gradient's memory, and of such a gradient
-MIN_LENDING_ARENA = 1 << 23  # bytes of an arena that gradients' memory is worth to reduce
+MIN_LENT_BYTES = 1 << 18  # minimum bytes of an array in a gradient's memory, and of the gradient
+MIN_LENDING_ARENA = 1 << 23  # minimum bytes of an arena, above which arrays may lie in gradients' memory
 
 
 class Block:
@@ -58,7 +58,7 @@ class Host:
         self.blocks: list[Block] = []
 
     def takes(self, block: Block) -> bool:
-        """Place the block, if there is room for it at all its instructions."""
+        """Place the block, if there is room for it as long as it is in use; return whether it has been placed."""
         if block.first < self.opens or block.last >= self.closes:
             return False
         room = prod(self.asked.shape) * self.asked.dtype.itemsize - CACHE_LINE  # the first cache line may be cut
@@ -90,7 +90,7 @@ def _gap(block: Block, beside: Iterable[Block]) -> tuple[int, int]:
 def place_in_hosts(blocks: Sequence[Block], hosts: Iterable[Host]) -> None:
     """Place blocks in the memory of gradients where that reduces the bytes in use at once."""
     hosts = sorted(hosts, key=lambda host: host.closes)
-    found = {block for block in blocks if block.nbytes < MIN_LENT_BYTES}  # those that stay in the arena
+    found = {block for block in blocks if block.nbytes < MIN_LENT_BYTES}  # in the arena, or in a host
     used = [0] * (max((block.last for block in blocks), default=-1) + 1)
     for block in blocks:
         for number in range(block.first, block.last + 1):
@@ -101,7 +101,7 @@ def place_in_hosts(blocks: Sequence[Block], hosts: Iterable[Host]) -> None:
         moved = False
         for block in sorted(live, key=lambda block: -block.nbytes):
             found.add(block)
-            if any(host.takes(block) for host in hosts):  # the first one that fits closes first
+            if any(host.takes(block) for host in hosts):  # the host that closes first takes it
                 moved = True
                 for number in range(block.first, block.last + 1):
                     used[number] -= block.nbytes
@@ -226,7 +226,7 @@ class Plan:
         return arena
 
     def leave(self, arena: _Arena) -> None:
-        """Return the arena at the end of a replay."""
+        """Release the arena at the end of a replay."""
         with _lock:
             if self._arena is None:
                 self._arena = arena

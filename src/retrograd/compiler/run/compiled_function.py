@@ -43,8 +43,8 @@ from .program_entry import Entry, TooLong
 from .replay import Miss
 
 MAX_FAILED_TRACES = 3  # consecutive traces without a program, after which a function runs eagerly
-LIMIT = 8  # programs of a function
-MAX_OPERATORS = 10_000  # operators of one program, which takes up to 15 s to compile
+LIMIT = 8  # default maximum of programs of a function
+MAX_OPERATORS = 10_000  # default maximum of operators of one program, which then takes up to 15 s to compile
 _all: WeakSet[Compiled] = WeakSet()
 _tracing = RLock()  # during a trace, the arrays of Tensors are Traced for all threads
 _log = getLogger("retrograd.compiler")
@@ -73,7 +73,7 @@ class Compiled(Wrapper):
         self.why = ""  # why the last trace has no program
         self.seconds = 0.0  # time spent on compiling
         self.traces = 0
-        self._failures = 0.0  # traces without a program; 0.1 for one that another thread disturbed
+        self._failures = 0.0  # traces without a program; traces that another thread disturbed count 0.1
         self._wasted = 0, 0  # programs dropped without a replay in between, and the number of replays then
         self._free: set[object] = set()  # numbers that have varied: indices of arguments, identities of places
         update_wrapper(self, function)
@@ -204,7 +204,7 @@ class Compiled(Wrapper):
         other_sizes: list[Entry] | None,
         because: str = "it has become a common size",
     ) -> Any:
-        """Trace a call. ``other_sizes`` are programs that fit except for sizes; with None this size gets its own."""
+        """Trace a call. ``other_sizes`` are programs that fit except for sizes; None: compile a separate one."""
         with collector_paused():
             return self._trace_call(arguments, leaves, structure, other_sizes, because)
 
@@ -241,7 +241,7 @@ class Compiled(Wrapper):
         label, apart = getattr(self.function, "__name__", "program"), ""
         full = len(self.entries) >= self.limit
         every = bool(self.dynamic) or self.dynamic is None and full
-        short = len(trace.program.instructions) <= self.max_operators  # else its loops must be rolled for one size
+        short = len(trace.program.instructions) <= self.max_operators  # a longer program must be rolled, for one size
         if short and (every or other_sizes or any(map(dynamic_dims, trace.leaves))):
             for entry in other_sizes:
                 assert entry.trace.sizes is not None
@@ -295,7 +295,7 @@ class Compiled(Wrapper):
         program = tracer.program
         free_leaves = set() if fixed else self._varying_leaves(leaves, structure)
         free = [] if fixed else self._varying_places(surroundings)
-        places: list[tuple[Place, object, object]] = []  # with the real value and its replacement during the trace
+        places: list[tuple[Place, object, object]] = []  # places, real values, and replacements during the trace
         mode = tracing_with(tracer)
         try:
             given = self._substituted(tracer, surroundings, leaves, free, free_leaves, places)
@@ -382,7 +382,7 @@ class Compiled(Wrapper):
         free_leaves: set[int],
         places: list[tuple[Place, object, object]],
     ) -> list[object]:
-        """Make inputs of what the function reads; return the leaves for its call, and list the ``places`` changed."""
+        """Replace what the function reads by inputs; return the leaves for its call, list the changed ``places``."""
         given = list(leaves)
         for index, leaf in enumerate(leaves):
             if is_dense(leaf):
@@ -415,7 +415,7 @@ class Compiled(Wrapper):
             now = place.value
             if now is instead:
                 place.value = value
-            elif type(now) in (Traced, Number):  # assigned by the function
+            elif type(now) in (Traced, Number):  # the function has assigned a new value
                 place.value = as_real(now)
         places.clear()
         return made
@@ -585,7 +585,7 @@ def turned_on() -> bool:
     """Whether the environment variable ``RETROGRAD_COMPILE`` is not ``off``.
 
     Raises:
-        RuntimeError: it is neither ``on`` nor ``off``.
+        RuntimeError: the variable is neither ``on`` nor ``off``.
     """
     wanted = os.environ.get("RETROGRAD_COMPILE", "on")
     if wanted not in ("on", "off"):

@@ -55,7 +55,7 @@ def compile(
     the values of numbers, which become inputs when they vary. NumPy arrays from outside are compared in each call; an
     array of more than 64 KiB in a variable is read in each call instead. A call that fails all guards is traced again.
     Other Python side effects (``print``, appending to a list) happen only in the trace. Objects that the code reads
-    by names made at run time, from files, the environment or a clock are not compared: their values are those of
+    by names computed at run time, from files, the environment or a clock are not compared: their values are those of
     the trace.
 
     Args:
@@ -64,13 +64,13 @@ def compile(
         fullgraph: raise an error if the function depends on the elements of Tensors, also under ``retrograd run``.
         dynamic: let batch sizes and lengths vary within one program. A new size runs eagerly once, and its trace is
             compared with those of other sizes; a frequent size also gets a program of its own, with fused loops. By
-            default each shape has a program of its own until there are ``limit`` of them; with False always, except
-            for dims that ``compiler.mark_dynamic`` has marked.
+            default each shape has its own program until there are ``limit`` programs. With False, each shape always
+            has its own program, except for dims that ``compiler.mark_dynamic`` has marked.
         backend, mode, options: accepted for compatibility with PyTorch, without effect. A backend that is a function
             is not called, with a warning.
         disable: return the function unchanged.
         fallback: if the function depends on the elements of Tensors (``if loss > 3``), run it eagerly with a warning
-            instead of raising an error. By default so only under ``retrograd run``, without ``fullgraph``.
+            instead of raising an error. The default is True only under ``retrograd run`` without ``fullgraph``.
         limit: the largest number of programs, for different shapes, modes and numbers.
         max_operators: the largest number of operators, forward and backward, in a program. The equal steps of a loop
             count once, if they can be rolled. A longer call runs eagerly, as do all later calls, with one warning.

@@ -61,7 +61,7 @@ class Place:
 
     @property
     def value(self) -> Any:
-        """The value now."""
+        """The current value."""
         if isinstance(self.holder, types.CellType):
             try:
                 return self.holder.cell_contents
@@ -78,7 +78,7 @@ class Place:
 
     @property
     def identity(self) -> tuple[int, Any]:
-        """A key that is equal for the same place."""
+        """A key: equal keys mean equal places."""
         return id(self.holder), self.key
 
 
@@ -134,7 +134,7 @@ class Surroundings:
         self.arrays: list[tuple[Any, Any]] = []  # arrays, with copies or checksums of their elements
         self.absent: list[tuple[dict[str, object], frozenset[str]]] = []  # names that an object must not gain
         self.options: list[tuple[dict[str, Any], str, Any]] = []  # options of optimizers that the function reads
-        self.functions: list[tuple[Any, dict[str, object]]] = []  # with code and defaults, which tools replace
+        self.functions: list[tuple[Any, dict[str, object]]] = []  # functions, with code and defaults
         self.kinds: list[tuple[object, type]] = []  # objects with their classes
         self.random: list[Any] = [random, np.random]  # random generators, from which a replay would not draw
         self.exact: frozenset[type] = frozenset()  # number types for which the code needs plain objects
@@ -158,7 +158,7 @@ class Surroundings:
         while self._classes or known != (known := len(self._names)):  # objects found by a name may mention more names
             while self._classes:
                 self._code_of_class(self._classes.pop())
-            for x in self._objects:  # attributes named in any of the code
+            for x in self._objects:  # visit the attributes that the code names
                 self._attributes(x)
         if self._optimizers and not _OPTIONS.isdisjoint(code_names.reachable_names(self._method_names, {"forward"})):
             for group in [group for x in self._optimizers for group in x.param_groups]:
@@ -225,7 +225,7 @@ class Surroundings:
         elif {"_modules", "_parameters", "_buffers"} <= getattr(x, "__dict__", {}).keys():
             self._module(x, depth)
         elif "param_groups" in getattr(x, "__dict__", ()) and hasattr(kind, "step"):
-            self._optimizers.append(x)  # reads its options itself in each replay
+            self._optimizers.append(x)  # an optimizer reads its options in each replay
             for parameters in (x.param_groups, *[group["params"] for group in x.param_groups]):
                 self.lists.append((parameters, _contents(parameters)))
         elif hasattr(x, "__dict__") or hasattr(kind, "__slots__"):
@@ -459,7 +459,7 @@ class Surroundings:
     def check(self, free: set[tuple[int, Any]], taken: set[int], constants: dict[str, object]) -> list[str]:
         """Return expressions that are true while nothing has changed, and add the objects they name to ``constants``.
 
-        Not compared are the values of the places ``free``, and the elements of the arrays with ids in ``taken``.
+        The values of the places ``free``, and the elements of arrays with ids in ``taken``, are not compared.
         """
         lines: list[str] = []
 
@@ -480,7 +480,7 @@ class Surroundings:
             else:
                 read = f"{named(place.holder)}.get({place.key!r})"
             wanted = named(value)
-            if identity in free:  # an input: any value of the type
+            if identity in free:  # the value is an input: only its type must be equal
                 lines.append(f"type({read}) is {named(type(value))}")
             elif isinstance(value, _PLAIN):
                 lines.append(f"({read} is {wanted} or alike({read}, {wanted}))")

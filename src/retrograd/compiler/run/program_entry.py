@@ -65,7 +65,7 @@ class SavedCall:
         return self.versions, self.numbers
 
 
-LARGE_ARENA = 1 << 24  # bytes of an arena
+LARGE_ARENA = 1 << 24  # minimum bytes of an arena for which ``trim`` is called
 _TENSORS = ("argument", "tensor", "grad")
 
 
@@ -91,10 +91,10 @@ class Entry:
         self.function = function
         self.label = label
         self.calls = 0
-        self.seconds = 0.0  # time of these calls
+        self.seconds = 0.0  # total time of the calls
         self.casts: tuple[object, ...] = ()  # the state of autocast in the trace
         self.modes = modes_now()
-        self.apart = ""  # why it does not share a program with other sizes
+        self.apart = ""  # why this program does not serve other sizes
         self.because = ""  # why no earlier program fitted
         program = trace.program
         split = len(program.instructions) if program.split is None else program.split
@@ -148,7 +148,7 @@ class Entry:
             forward = recomputed(forward, takes, returned, program.cleared)
         self.replay = Replay(forward, takes, [*returned, *self.kept], label, not program.varies, program.cleared)
         if self.replay.plan.size >= LARGE_ARENA:
-            trim()  # the first call has freed as much as the next calls will take
+            trim()  # the first call has freed as much memory as the next calls will take
         self.forward: Any = self.replay  # or a CUDA graph
         if self.kernels is not None:
             gives = [*returned, *self.kept]
@@ -246,7 +246,7 @@ class Entry:
                 body.append(f"if type({x}) is not {named(type(leaf))} or {other}: return None")
             else:
                 body.append(f"if {x} is not {named(leaf)}: return None")
-        body.append(f"if not ({' and '.join(lines)}): return None")  # before NEW, which only means other sizes
+        body.append(f"if not ({' and '.join(lines)}): return None")  # before guards that only compare sizes
         arguments = {id(leaf) for leaf in trace.leaves if is_dense(leaf)}
         arrays: dict[int, str] = {}
         for number, (tensor, value, requires, hooks) in enumerate(trace.outside):
@@ -444,7 +444,7 @@ class Entry:
         given -= {value for value, _ in inputs}
         self.copied = [index for index, value in enumerate(self.kept) if value.root in given]
         parts = _parts(forward)
-        self.once = (  # why the function cannot be run again for a derivative of its backward pass
+        self.once = (  # why the function cannot run again for second derivatives
             "draws random numbers" if any(step.kind == "draw" for step in parts)
             else "changes what is outside of it" if self.written or any(step.kind == "effect" for step in parts)
             else ""

@@ -45,7 +45,7 @@ class Follower(Protocol):
         before: int,
         site: object,
     ) -> None:
-        """Record a call that was recorded."""
+        """Log a call that the program has recorded."""
 
     def settle(self) -> None:
         """Record the loop that is being followed."""
@@ -67,7 +67,7 @@ class EffectTracer(Observer):
         follower: follows the steps of a Python loop without recording them.
         follow: returns the result of a call of the loop that is being followed, NotImplemented for another call; None
             if no loop is being followed.
-        has_followed: whether it has made a loop.
+        has_followed: whether the follower has recorded a loop.
         bypassed: nodes of results on which a loop that was followed depends, too.
     """
 
@@ -111,7 +111,7 @@ class EffectTracer(Observer):
             self.follower.settle()
 
     def computed(self, x: Traced) -> Array:
-        """Return the real array of a result that is not recorded yet, on another thread than that of the trace."""
+        """Return the real array of a result that is not recorded yet; called on threads other than the trace's."""
         assert self.follower is not None
         return self.follower.numbers_of(x)
 
@@ -183,7 +183,7 @@ class EffectTracer(Observer):
                 self.lift_nest(item)
 
     def reads_grad(self, leaf: Tensor) -> None:
-        """Record that the function reads ``leaf.grad``: a gradient from before the call is guarded to exist or not."""
+        """Record that the function reads ``leaf.grad``: a guard checks whether a gradient from before exists."""
         self.settle()
         if self.tracing:
             self.lift(leaf)

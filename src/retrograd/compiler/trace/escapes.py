@@ -79,7 +79,7 @@ def is_referenced_outside(
     inside |= {id(x) for x in tensors if x._base is not None and not x.__dict__}
     ours = _running()
     for x in suspects:
-        known = 2 + 2 * times[id(x)] + bases[id(x)] + (id(x) in gradients)  # one more from `suspects`
+        known = 2 + 2 * times[id(x)] + bases[id(x)] + (id(x) in gradients)  # `suspects` holds one more reference
         if sys.getrefcount(x) - LOCAL_ONLY <= known:
             continue
         for holder in gc.get_referrers(x):

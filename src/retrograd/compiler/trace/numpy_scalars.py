@@ -34,7 +34,7 @@ def drop_scalar_conversions(program: Program, outputs: Sequence[Value], split: i
     outs = {out for step in instructions if step.kind == "primitive" or _is_array(step) for out in step.outs}
     used = [v for step in instructions for v in (*step.outs, *step.writes) if v.root is not v or v in step.writes]
     if any(value.root.shape == () and value.root in outs for value in used) or len(set(outputs)) < len(outputs):
-        return split  # a copy of an array is an array, a copy of a scalar is not
+        return split  # a copy of an array is an array, a copy of a scalar is a scalar
     made = {step.args[0]: step.outs[0] for step in instructions if _is_array(step)}
     for step in instructions:
         if not made.keys().isdisjoint(step.outs):

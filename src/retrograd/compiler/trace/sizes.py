@@ -79,13 +79,13 @@ class Trace:
     result_structure: Structure
     surroundings: Surroundings
     free: set[tuple[int, Any]] = field(default_factory=set)  # places that each replay reads
-    free_leaves: set[int] = field(default_factory=set)  # arguments that are numbers and inputs
+    free_leaves: set[int] = field(default_factory=set)  # number arguments that are inputs
     grads: list[tuple[Tensor, bool]] = field(default_factory=list)  # leaves, and whether they had a gradient before
     outside: list[Lifted] = field(default_factory=list)
     cotangents: list[Value] = field(default_factory=list)
-    gradients: list[tuple[Value | None, Source]] = field(default_factory=list)  # each with the source of its input
+    gradients: list[tuple[Value | None, Source]] = field(default_factory=list)  # with the sources of their inputs
     leading: list[int] = field(default_factory=list)  # for each gradient, the bits of the cotangents that lead to it
-    sizes: Sizes | None = None  # if sizes may vary
+    sizes: Sizes | None = None  # None if the program serves a single size
 
 
 class Differs(Exception):

@@ -46,7 +46,7 @@ class Tracing(Protocol):
         """Return the result of a function of traced arrays; each replay computes it again."""
 
     def read_number(self, number: object) -> Any:
-        """Return the number that a traced one stands for."""
+        """Return the plain number of a traced number."""
 
     def breaks(self, reason: str) -> None:
         """Stop the trace."""
@@ -55,7 +55,7 @@ class Tracing(Protocol):
         """Record the calls of a loop that is being followed."""
 
     def computed(self, x: Traced) -> Array:
-        """Return the real array of a result that has none yet; called on other threads than that of the trace."""
+        """Return the real array of a result that has none yet; other threads than the trace's call this."""
 
     def read_elements(self, how: str, result: object) -> Any:
         """Return elements that leave the program."""
@@ -99,7 +99,7 @@ class Traced(Wrapping):
 
     @property
     def backend(self) -> Backend:
-        """The backend for Traced arrays over that of the real array."""
+        """The backend for Traced arrays, which wraps the backend of the real array."""
         return traced_backend(backend_of(self.numbers) if self.form is None else NUMPY)
 
     def __len__(self) -> int:
@@ -500,7 +500,7 @@ class TracedModule:
             if isinstance(found, ModuleType):
                 return TracedModule(self._tracer, found)
             numpy_function = getattr(np, name, None)
-            if isinstance(numpy_function, np.ufunc) or name in _DISPATCHED:  # passes know NumPy's; arrays dispatch it
+            if isinstance(numpy_function, np.ufunc) or name in _DISPATCHED:  # passes know it; arrays dispatch it
                 return numpy_function
         if isinstance(found, (type, np.ufunc)) or not callable(found) or name in _PLAIN:
             return found
@@ -554,7 +554,7 @@ def current() -> Tracing | None:
 
 
 class TracedBackend(Backend):
-    """The backend of Traced arrays over that of the real arrays."""
+    """A backend of Traced arrays that wraps the backend of the real arrays."""
 
     array_type = Traced
 

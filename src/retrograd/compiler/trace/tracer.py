@@ -79,7 +79,7 @@ class Tracer(EffectTracer):
     def __init__(self, strict: bool = True, longest: int = sys.maxsize, exact: frozenset[type] = frozenset()) -> None:
         super().__init__()
         self.strict = strict
-        self.longest = self._limit = longest  # instructions; those of a repeated block count once
+        self.longest = self._limit = longest  # maximum number of instructions; repeated blocks count once
         self.exact = exact  # number types for which the function gets plain numbers and no Number
         self.too_long = False
         self.refusal: DataDependent | None = None  # an error that was raised, and that the function may catch
@@ -88,10 +88,10 @@ class Tracer(EffectTracer):
         self.traced_objects: list[ref[Any]] = []  # all Traced arrays and Numbers of the trace
         self.known: dict[int, Any] = {}  # NumPy arrays that the program reads by reference
         self.from_python: set[Value] = set()  # values that depend on outside numbers and large arrays, not on Tensors
-        self.checkpoint_runs: CheckpointRuns | None = None  # the innermost running part that may run again
+        self.checkpoint_runs: CheckpointRuns | None = None  # of the innermost part that may run again
         self.checkpoint_reruns = 0
         self._roots: dict[int, tuple[ref[object], Value]] = {}
-        self._sites: dict[int, Site] = {}  # by the sequence number of a node
+        self._sites: dict[int, Site] = {}  # the sites of nodes, by sequence number
         self._site: Any = None  # the site of the last instruction of the forward pass
         self._count = 0  # the number of instructions before the last call of a primitive
         self.loops: list[Any] = []  # the rolled loops
@@ -121,7 +121,7 @@ class Tracer(EffectTracer):
             self.broken = f"{reason} ({site})"
 
     def _on_other_thread(self) -> bool:
-        """Return whether another thread uses a traced array, and break the trace if so: it misses operations."""
+        """Return whether another thread uses a traced array; if so, break the trace, which misses operations."""
         if get_ident() == self._thread:
             return False
         self.broken = self.broken or (OTHER_THREAD if self._active else "")
@@ -158,7 +158,7 @@ class Tracer(EffectTracer):
         if self.suspended is not None:
             return self.suspended.call(function, args, kwargs, writes, kind, primitive)
         if not kind and type(function) is FunctionType and any(isinstance(x, Tensor) for x in args):
-            return function(*args, **kwargs)  # a rule that is recorded itself
+            return function(*args, **kwargs)  # a derivative rule on Tensors, whose operators are recorded
         read: list[Value] = []
         parts = separated((*args, *kwargs.values()), self, read) if self.tracing else None
         if parts is None or not read and kind not in ("draw", "new"):
@@ -226,7 +226,7 @@ class Tracer(EffectTracer):
         return self._called(Instruction(kind, function, nodes, named, primitive=primitive), writes, result, asked)
 
     def _called(self, instruction: Instruction, writes: Arguments, result: Any, asked: Sequence[Any]) -> Any:
-        """Append an instruction that has given ``result``."""
+        """Append an instruction that has returned ``result``."""
         if writes:
             instruction.writes = tuple([x.node for x in writes if type(x) is Traced])
             self._append(instruction)
@@ -254,7 +254,7 @@ class Tracer(EffectTracer):
             instruction.operator, instruction.backward = node.operator, True
             instruction.site = self._sites.get(node.sequence) or user_site(3)
         else:
-            if instruction.function is not as_array:  # belongs to the instruction before it
+            if instruction.function is not as_array:  # ``as_array`` belongs to the previous instruction
                 self._site = user_site(3)
             instruction.site = self._site
             instruction.operator = instruction.name
@@ -281,7 +281,7 @@ class Tracer(EffectTracer):
         program, root = self.program, None
         if type(result) is not np.ndarray:
             node = Value(program.count, result)
-        elif type(instruction.function) is MethodType:  # ``strided`` of a backend
+        elif type(instruction.function) is MethodType:  # the method ``strided`` of a backend
             node = self._value(result, instruction.args[0].root if instruction.name == "strided" else None)
         else:
             owner = result if result.base is None else owner_of(result)
@@ -373,7 +373,7 @@ class Tracer(EffectTracer):
                 self.known[id(x)] = x
                 return x
             return self.program.snapshot(x)
-        if kind is Token or kind is Storage:  # belongs to a node; replays do not need it
+        if kind is Token or kind is Storage:  # an attribute of a graph node, which replays do not need
             return _TOKEN
         if is_dense(x):
             self.breaks("a Tensor is an argument of a NumPy function")
@@ -386,7 +386,7 @@ class Tracer(EffectTracer):
 
         def trace_forward(*arrays: object, **params: object) -> Any:
             kind = getattr(primitive.forward, "kind", "primitive")
-            rolled = kind == "rolled"  # its rule belongs to the trace
+            rolled = kind == "rolled"  # a loop's derivative rule belongs to this trace
             result = self.call(primitive.forward, arrays, params, kind=kind, primitive=None if rolled else primitive)
             if type(result) is tuple:
                 return tuple([self._as_array(x) for x in result])
@@ -419,7 +419,7 @@ class Tracer(EffectTracer):
         return trace_write
 
     def drawn(self, draw: Function, args: Any, kwargs: Keywords) -> Any:
-        """Draw random numbers, anew in each replay, and once for both runs of a checkpoint."""
+        """Draw random numbers: again in each replay, but once for both runs of a checkpoint."""
         draw = partial(self.call, draw, tuple(args), kwargs, kind="draw")
         return draw() if self.checkpoint_runs is None else self.checkpoint_runs.drawn(draw)
 

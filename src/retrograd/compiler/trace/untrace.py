@@ -87,7 +87,7 @@ _PLAIN = frozenset((type(None), bool, int, float, complex, str, bytes, type, typ
 
 
 def same_number(value: object, seen: object) -> bool:
-    """Return whether a plain value equals that of the trace, where NaN equals NaN and 0.0 differs from -0.0."""
+    """Return whether a plain value equals the value in the trace, where NaN equals NaN and 0.0 differs from -0.0."""
     if value == seen:
         return bool(value) and type(value) is not complex or repr(value) == repr(seen)
     return bool(value != value and seen != seen)

@@ -39,7 +39,7 @@ from ..runtime.levels import LEVELS, Level, named, target, usable
 from ..runtime.library import FORMAT, KERNELS, SLOT, digest_of_sources, symbol
 from ..runtime.object_layout import HEAD, ROUTINE
 
-_SHARE = "'int', 'int', 'int', 'int', 'int'"  # the arguments of a loop on parts of a range
+_SHARE = "'int', 'int', 'int', 'int', 'int'"  # the first arguments of a loop on parts of a range
 
 
 def _array(kind: str, axes: int, contiguous: bool = True) -> str:
@@ -60,8 +60,8 @@ _HALF, _FLOATS, _DOUBLES = _array("u2", 1), _array("f4", 1), _array("f8", 1)
 _TILE = _integers(3)
 _WINDOW = f"('tuple', {', '.join([_TILE] * 5)})"
 _IMAGES = _array("u2", 4)
-# Loops that no example calls: the workers of the thread pool, the execution of regions, bfloat16, an extra, and weights
-# of published files.
+# Loops that are in the library although no example calls them: for the workers of the thread pool, compiled regions,
+# bfloat16 (an optional dependency), and quantized weights of published files.
 ALWAYS = (
     ("runtime.thread_protocol", "serve", "('int',)"),
     ("loops.regions.region_loops", "execute", "('int', 'int')"),
@@ -258,13 +258,13 @@ def prepare(level: str) -> None:
     from . import object_files
 
     Thread(target=_end_with_parent, daemon=True).start()
-    gc.disable()  # a tenth of the time: Numba keeps most objects that it creates
+    gc.disable()  # saves a tenth of the time: Numba keeps most objects that it creates
     target[:] = [named(level)]
     numba_functions.makers[:] = [object_files]
 
 
 def _begin(level: str) -> None:
-    """Prepare a worker, which ends without freeing the millions of objects that Numba keeps."""
+    """Prepare a worker process, which will exit without freeing the millions of objects that Numba keeps."""
     atexit.register(os._exit, 0)
     prepare(level)
 
@@ -272,7 +272,7 @@ def _begin(level: str) -> None:
 def _end_with_parent() -> None:
     """End this process when its parent ends: a worker of a killed pool would wait for its next loop forever."""
     parent = parent_process()
-    if parent is not None:  # None in a process that compiles by itself
+    if parent is not None:  # None if this is not a worker process
         parent.join()
         os._exit(1)
 
@@ -307,13 +307,13 @@ def _is_known(call: str) -> bool:
 
 @cache
 def _sources(module: str) -> frozenset[str]:
-    """Return the files that a module's code depends on: its own, its imports, and the compiler's."""
+    """Return the files that a module's code depends on: the module, what it imports, and the compiler."""
     found: set[str] = set()
     waiting = [module, "build.object_files"]
     while waiting:
         name = waiting.pop()
         file = f"{name.replace('.', '/')}.py"
-        if name.startswith("elements."):  # the room beside kernels
+        if name.startswith("elements."):  # the package next to ``kernels``
             file = f"../{file}"
         path = KERNELS / file
         if name in _NO_CODE or file in found or not path.is_file():
@@ -325,7 +325,7 @@ def _sources(module: str) -> frozenset[str]:
 
 @cache
 def _imports(module: str, path: Path) -> tuple[str, ...]:
-    """Return the modules of kernels, and of the room ``elements``, that a file may import."""
+    """Return the modules of the packages ``kernels`` and ``elements`` that a file may import."""
     return tuple(_imported(module, path))
 
 
@@ -335,7 +335,7 @@ def _imported(module: str, path: Path) -> Iterator[str]:
             base = module.split(".")[: -node.level]
             inside = [*base, *(node.module.split(".") if node.module else ())]
             if node.level > len(module.split(".")) and inside[:1] != ["elements"]:
-                continue  # outside of kernels
+                continue  # neither in ``kernels`` nor in ``elements``
             yield ".".join(inside)
             yield from (".".join([*inside, alias.name]) for alias in node.names)
 
@@ -382,14 +382,14 @@ def _digest(job: Job, level: Level) -> str:
 
 
 def _keep(path: Path, content: bytes) -> None:
-    """Write a file atomically: another process may write it at the same time, or stop this one."""
+    """Write a file atomically: another process may write the file at the same time, or stop this process."""
     new = path.with_name(f"{path.name}.{os.getpid()}.new")
     new.write_bytes(content)
     os.replace(new, path)
 
 
 def _tell(text: str) -> None:
-    """Print progress, at a terminal in one line."""
+    """Print progress; at a terminal, overwrite the same line."""
     if sys.stdout.isatty():
         print(f"\r\033[K{text}", end="", flush=True)
     else:
@@ -398,7 +398,7 @@ def _tell(text: str) -> None:
 
 def link(place: Path, level: Level, parts: dict[str, bytes], files: list[str]) -> int:
     """Link object files into the library of a level, and write its index; return its size in bytes."""
-    with TemporaryDirectory(dir=place / "objects") as pieces:  # two processes may build one library
+    with TemporaryDirectory(dir=place / "objects") as pieces:  # two processes may build the same library at once
         content = _linked_parts(Path(pieces), level, parts)
     about = {
         "format": FORMAT,
@@ -450,7 +450,7 @@ def _library_of_mathematics(place: Path, level: Level) -> Path:
 
 
 def _beside(level: Level) -> bytes:
-    """Return the object file of functions for loops: BLAS, by addresses in variables, and Numba's allocator."""
+    """Return the object file of functions that loops call: BLAS, by addresses in variables, and an allocator."""
     lines = [_MEMORY]
     for kind, real in (("sgemm", "float"), ("dgemm", "double")):
         types = ["i32"] * 3 + ["i64"] * 3 + [real] + ["i64"] * 4 + [real] + ["i64"] * 2

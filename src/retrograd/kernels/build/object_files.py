@@ -80,7 +80,7 @@ class _Library(JITCodeLibrary):
         pass
 
     def get_pointer_to_function(self, name: str) -> int:
-        """Return the address that Python would call: helpers have no Python entry point, so one that raises."""
+        """Return the address of a function that raises an error: helpers have no entry point for Python."""
         return ctypes.cast(ctypes.pythonapi.PyErr_NoMemory, ctypes.c_void_p).value or 0
 
     def translated(self, name: str) -> bytes:
@@ -92,7 +92,7 @@ class _Library(JITCodeLibrary):
         text = str(self._final_module)
         if not levels[0].triple.startswith("x86_64") and _FOREIGN.search(text):
             text = _COUNTED.sub(_counted, text)
-            if left := _FOREIGN.search(text):  # LLVM would abort the process
+            if left := _FOREIGN.search(text):  # LLVM would abort the process instead of raising an error
                 raise RuntimeError(f"{left[1]} is an instruction of x86-64 and the library is for {levels[0].name}")
             self._final_module = llvm.parse_assembly(text)
         module = self._final_module
@@ -141,7 +141,7 @@ class _Target:
 
     def __init__(self) -> None:
         context = cpu_target.target_context
-        context.refresh()  # before it is copied: Numba's own runtime must be compiled by Numba's code generator
+        context.refresh()  # Refresh before copying: Numba's own runtime must be compiled by Numba's code generator.
         self.target_context = context.subtarget(_internal_codegen=_Codegen("retrograd"), target=_Loops)
 
 
@@ -167,7 +167,7 @@ def njit(function: Any = None, /, *, noalias: bool = False, **options: Any) -> A
 
 
 def _part(function: Any = None, /, **options: Any) -> Any:
-    """Do what ``njit`` does, but pass constants as such, which Numba's own functions may require."""
+    """Do what ``njit`` does, but keep the literal types of constants, which Numba's own functions may require."""
     if function is None:
         return lambda function: _part(function, **options)
     given = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "nogil": True, **options, "nopython": True}
@@ -371,7 +371,7 @@ class _Entry:
         self.builder.ret(found)
 
     def demand(self, condition: Any) -> None:
-        """Return NotImplemented unless the condition holds."""
+        """Generate code that returns NotImplemented unless the condition holds."""
         further = self.function.append_basic_block()
         self.builder.cbranch(condition, further, self.mismatch)
         self.builder.position_at_end(further)

@@ -66,7 +66,7 @@ def digest_of_sources(files: Iterable[str]) -> str:
 
 
 def folders() -> list[Path]:
-    """Return the folders that may contain a library: that of the checkout, if this is one, and of the package."""
+    """Return the folders that may contain a library: of the checkout, if the package is in one, and of the package."""
     checkout = KERNELS.parents[2]
     made = [checkout / "build" / "kernels"] if (checkout / "pyproject.toml").is_file() else []
     return [*made, INSTALLED]
@@ -100,7 +100,7 @@ def opened() -> Library | None:
     level, index = place
     try:
         before, problem = _file(index), _problem(level, index)
-        if problem == DAMAGED:  # or another process has replaced the library, and replaces its index now
+        if problem == DAMAGED:  # another process may have replaced the library and not yet its index
             sleep(0.1)
             before, problem = _file(index), _problem(level, index)
         if problem is None:
@@ -108,7 +108,7 @@ def opened() -> Library | None:
             if _file(index) == before:
                 return library
             problem = "it was replaced while it was opened"
-    except Exception as error:  # no error of an index or a library may end the user's call
+    except Exception as error:  # errors in an index or a library must not end the user's call
         problem = f"it cannot be read ({error})"
     warnings.warn(
         f"the compiled loops in {index.with_suffix('.so')} are not used, since {problem}; install retrograd again, or "
@@ -153,13 +153,13 @@ def _problem(level: Level, index: Path) -> str | None:
 
 
 _ELF = struct.Struct("<16s2HI3QI6H")  # the header of an ELF file of 64 bits
-_SEGMENT = struct.Struct("<2I6Q")  # an entry of its table of segments
+_SEGMENT = struct.Struct("<2I6Q")  # an entry of an ELF file's table of segments
 
 
 def _is_whole(content: bytes) -> bool:
     """Return whether a file has all bytes that its ELF headers name: a missing page would end the process (SIGBUS).
 
-    A file of another format is whole: the dynamic loader refuses it.
+    A file of another format counts as whole, since the dynamic loader refuses it.
     """
     if content[:6] != b"\x7fELF\2\1":
         return True

@@ -64,7 +64,7 @@ def _multiply(context: Any, builder: ir.IRBuilder, beta: object, arguments: Sequ
 
 
 def flushing(builder: Any, number: Any) -> Callable[[], None]:
-    """Generate code that flushes subnormal single-precision numbers; return a generator of code that restores."""
+    """Generate code that flushes subnormal single-precision numbers; return a function that generates its inverse."""
     kept = _flush(builder, number)
     return lambda: None if kept is None else _access(builder, "ldmxcsr", kept)
 

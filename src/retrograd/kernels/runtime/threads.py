@@ -55,7 +55,7 @@ class _Job:
         work, me = self.work, get_ident()
         if work is None:
             return
-        for share in range(len(self.bounds) - 2, 0, -1):  # the caller starts at the other end
+        for share in range(len(self.bounds) - 2, 0, -1):  # the caller claims shares from 1 on
             if share not in self.owners and self.owners.setdefault(share, me) == me:
                 error = None
                 try:

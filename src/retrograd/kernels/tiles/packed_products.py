@@ -25,7 +25,7 @@ _ABREAST = 2  # panels that are packed on the stack
 
 @_compiled()
 def _panel(number, vectors):
-    """Return the first vector of a vector's panel, and its number of vectors: three, or two in the last ones."""
+    """Return the first vector of a vector's panel, and the panel's vectors: three, or fewer in the last panels."""
     wide = vectors - (4 if vectors % MOST == 1 and vectors > 1 else vectors % MOST)
     if number < wide:
         return number - number % MOST, MOST
@@ -214,7 +214,7 @@ def _multiply(rows, inner, a, down, along, apart, panels, vectors, depth, low, c
 def multiply(a, panels, depth, columns, out, add):
     """``out = a @ m``, or ``out += a @ m`` if ``add`` is 1, for the first columns of m, and its first rows.
 
-    m has ``depth`` rows, of which as many are read as ``a`` has columns. The rows of ``out`` are contiguous.
+    m has ``depth`` rows; a row of m is read for each column of ``a``. The rows of ``out`` are contiguous.
     """
     (rows, inner), (down, along), added = a.shape, a.strides, a.dtype.type(add)
     at, panels_at, vectors = address_of(a), address_of(panels), panels.size * out.itemsize // (depth * BYTES)
@@ -261,7 +261,7 @@ def multiply_large(a, turned, panels, out, first, last, low, high, added):
         for k in range(0, depth, piece):
             inner, times = min(piece, depth - k), added if k == 0 else one
             if turned:
-                at, apart = address_of(gathered), inner * ROWS * size  # keeps the array alive in Numba
+                at, apart = address_of(gathered), inner * ROWS * size  # this use of the array keeps it alive in Numba
                 _gather(a_at + k * a_step + top * size, a_step, inner, rows, at, added)
             else:
                 at, apart = a_at + top * down + k * size, ROWS * down

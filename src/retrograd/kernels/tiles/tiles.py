@@ -2,7 +2,7 @@
 
 A tile of the result stays in registers while the loop runs over the inner dimension, in order, with fused multiply-add:
 a row of the result does not depend on neighboring rows. For few rows BLAS takes up to twice as long. In single
-precision denormals are flushed, as BLAS does here.
+precision denormals are flushed, as in products by BLAS (``loop_blas.py``).
 
 If ``add`` is a uint32, each number of the factors is a *pair*: two numbers of bfloat16, adjacent along the inner
 dimension, whose products are added to a float32. Such tiles need a processor with AVX512_BF16.
@@ -28,7 +28,7 @@ BYTES = width()
 _REGISTERS = "w" if machine() in ("aarch64", "arm64") else "v"  # LLVM's constraint for vector registers
 _LINE = 64  # bytes of a cache line
 WORD, HALF = ir.IntType(64), ir.IntType(32)
-binding.initialize_native_asmparser()  # reads the instruction for pairs
+binding.initialize_native_asmparser()  # LLVM needs it to read the instruction in ``_multiply_pairs``
 
 
 def _declared(builder, name, result, kinds):
@@ -42,7 +42,7 @@ def real_of(context, number):
 
 def _multiply_pairs(builder, x, y, total):
     """Add the products of bfloat16 to a vector of float32."""
-    if machine() != "x86_64":  # never called there
+    if machine() != "x86_64":  # other processors have no tiles for pairs: this code never runs
         return total
     kind = ir.FunctionType(total.type, [total.type] * 3)
     return builder.asm(kind, "vdpbf16ps $2, $1, $0", "=v,v,v,0", [x, y, total], False)
@@ -233,7 +233,7 @@ def address_of(typing_context, array):
 
 @routine
 def strip(rows, a, down, along, apart, b, across, inner, out, out_step, added, count, live, ahead, first):
-    """Compute ``rows`` rows of the result, ``count`` vectors wide, of the last of which ``live`` numbers are used.
+    """Compute ``rows`` rows of the result, ``count`` vectors wide, with ``live`` numbers in the last vector.
 
     ``apart`` is the distance in bytes between the rows of successive tiles. The first strip of a factor's rows
     prefetches the rows of its next tile, the other strips prefetch from ``ahead`` on.

@@ -27,7 +27,7 @@ def pads_of(at: Attributes, sizes: Any, kernel: Any, strides: Any, dilations: An
 
 
 def padded(x: Tensor, pads: list[tuple[int, int]], value: float = 0.0) -> Tensor:
-    """``(N, C, ...)`` with its last axes padded."""
+    """Return a Tensor ``(N, C, ...)`` with its last axes padded."""
     widths = [width for pair in reversed(pads) for width in pair]
     return F.pad(x, widths, value=value) if any(widths) else x
 
@@ -35,7 +35,7 @@ def padded(x: Tensor, pads: list[tuple[int, int]], value: float = 0.0) -> Tensor
 def with_ceiling(
     pads: list[tuple[int, int]], sizes: Any, kernel: Any, strides: Any, dilations: Any
 ) -> list[tuple[int, int]]:
-    """The padding with which a last window that is cut short fits; it begins in the input or the padding before."""
+    """Extend the padding to fit a last window that exceeds it, if the window begins before the padding at the end."""
     found = []
     for (before, after), size, k, s, d in zip(pads, sizes, kernel, strides, dilations, strict=True):
         reach = d * (k - 1) + 1

@@ -68,7 +68,7 @@ def _reduction(function: Callable[[Tensor, list[int], bool], Tensor]) -> Any:
                 which = None
             else:
                 which = list(range(x.ndim))
-        if which is None:  # elementwise
+        if which is None:  # without axes the reduction applies to each element
             return function(x.unsqueeze(-1), [x.ndim], False)
         if not x.ndim:
             return function(x.reshape(1), [0], False)
@@ -84,7 +84,7 @@ def _along(function: Callable[[Tensor, int], Tensor]) -> Callable[[Attributes, T
     def apply_along_axis(at: Attributes, x: Tensor) -> Tensor:
         if at.version >= 13:
             return function(x, at("axis", -1))
-        axis = at("axis", 1) % max(x.ndim, 1)  # before opset 13, all axes from this one on are flattened
+        axis = at("axis", 1) % max(x.ndim, 1)  # before opset 13, this axis and all later axes are flattened
         rows = x.reshape(int(np.prod(x.shape[:axis], dtype=int)), -1)
         return function(rows, 1).reshape(x.shape)
 

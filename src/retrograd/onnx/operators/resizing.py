@@ -52,7 +52,7 @@ def _input_coordinates(at: Attributes, length: int, size: int, scale: float, reg
     if mode == "asymmetric":
         return i / scale
     if mode == "align_corners":
-        whole = length * scale  # may be fractional
+        whole = length * scale  # the length of the result, which may be fractional
         return i * (length - 1) / (whole - 1) if whole > 1 else np.zeros(size)
     if mode == "tf_crop_and_resize":
         start, end = region

@@ -129,7 +129,7 @@ def train(run: Run, settings: Settings) -> None:
                 "pass a larger --epochs or --steps"
             )
         return  # the run stopped between its last step and its report
-    report.unlink(missing_ok=True)  # from an earlier run in the same folder
+    report.unlink(missing_ok=True)  # the report of an earlier run in the same folder
     parameters = sum(p.numel() for p in run.task.model.parameters())
     by = f" by {processes.count()} processes" if processes.count() > 1 else ""
     size, length = plural(parameters, "parameter"), plural(loop.steps, "step")
@@ -194,7 +194,7 @@ def watching(run: Run, settings: Settings) -> Iterator[None]:
 def examining(run: Run, settings: Settings) -> Iterator[None]:
     """Watch the run as a doctor; when it ends or fails, print the report and write the findings."""
     trainer = run.trainer
-    assert isinstance(trainer, EngineTrainer)  # the settings allow --doctor only with it
+    assert isinstance(trainer, EngineTrainer)  # the settings allow --doctor only with this trainer
     from retrograd.inspect import doctor
 
     d = doctor(trainer.model, trainer.optimizer)

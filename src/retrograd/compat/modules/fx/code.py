@@ -276,7 +276,7 @@ class _Writer:
 
 
 class _Text(str):
-    """Code that prints as itself."""
+    """Code whose repr has no quotation marks."""
 
     def __repr__(self) -> str:
         return str(self)

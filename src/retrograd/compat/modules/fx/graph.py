@@ -237,7 +237,7 @@ class Graph:
 
         Args:
             g: the graph to copy.
-            val_map: the nodes of this graph for nodes of ``g``; the new ones are entered.
+            val_map: maps nodes of ``g`` to nodes of this graph; receives the copied nodes.
             return_output_node: also return the output node of ``g``, as the second of a pair.
         """
         for node in g.nodes:

@@ -16,7 +16,7 @@ from .names import root as package_name
 
 
 class GraphModule(Module):
-    """A module made of a graph and the modules, Parameters and buffers that its nodes name.
+    """A module that consists of a graph and the modules, Parameters and buffers that its nodes name.
 
     Args:
         root: a module, or a dict from paths to values, which has everything that nodes of the graph name.
@@ -113,7 +113,7 @@ class GraphModule(Module):
     # Submodules
 
     def add_submodule(self, target: str, m: Module) -> bool:
-        """Insert a module at a path, with empty modules on the way. Return False if the path leads through a value."""
+        """Insert a module at a path, with empty modules on the way. Return False if a part is no module."""
         *path, name = target.split(".")
         where: Module = self
         for part in path:

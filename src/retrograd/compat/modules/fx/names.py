@@ -89,7 +89,7 @@ def _public_functions() -> dict[int, str]:
         module: Value = sys.modules["retrograd"]
         for part in space.split(".") if space else ():
             module = getattr(module, part)
-        for name in module.__dir__():  # an operator with two names: its own name comes first
+        for name in module.__dir__():  # ``setdefault`` keeps the first of several names of an operator
             value = None if name.startswith("_") else getattr(module, name)
             if callable(value) and not isinstance(value, type):
                 names.setdefault(id(value), f"{space}.{name}".lstrip("."))
@@ -100,7 +100,7 @@ def _public_functions() -> dict[int, str]:
 
 
 def public_name(function: object) -> str | None:
-    """Return the name below the package under which users find a function of it, or None."""
+    """Return the path in the package under which users find a function of the package, or None."""
     name = _public_functions().get(id(function))
     if name is None:
         module = getattr(function, "__module__", None) or ""

@@ -244,7 +244,7 @@ class Node:
 
     @property
     def stack_trace(self) -> str | None:
-        """The lines of the program that made the node, if the tracer recorded them."""
+        """The lines of the program that created the node, if the tracer recorded them."""
         return self.meta.get("stack_trace")
 
     @stack_trace.setter
@@ -319,7 +319,7 @@ class Node:
         *,
         include_tensor_metadata: bool = False,
     ) -> str | None:
-        """Return the line of the node in ``print(graph)``. With the lists, placeholders and the output go there."""
+        """Return the line of the node in ``print(graph)``. The lists, if given, receive placeholders and the output."""
         kind = f": {type_repr(self.type)} " if self.type is not None else ": "
         if self.op == "placeholder":
             if placeholder_names is not None:

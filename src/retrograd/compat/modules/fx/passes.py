@@ -1,4 +1,4 @@
-"""Passes over graphs: shapes of values (``ShapeProp``), the division into submodules (``split_module``), own passes."""
+"""Passes over graphs: shapes of values (``ShapeProp``), division into submodules (``split_module``), base class."""
 
 from __future__ import annotations
 

@@ -10,9 +10,9 @@ from types import TracebackType
 from .immutable_collections import Value
 from .proxy import tracer_of
 
-# Names of functions that modules registered with ``wrap``, by the identity of the module's names.
+# The globals of modules that registered a function with ``wrap``, by the id of these globals and the function's name.
 _wrapped: dict[tuple[int, str], dict[str, Value]] = {}
-# Methods that programs registered.
+# Methods that programs registered, as pairs of a class and a name.
 _wrapped_methods: list[tuple[type, str]] = []
 
 
@@ -24,7 +24,8 @@ def wrap(fn_or_name: str | Callable[..., Value]) -> Value:
             the function unchanged.
 
     Raises:
-        RuntimeError: the argument is neither, or the call is inside a function.
+        RuntimeError: the argument is neither a function nor a name.
+        NotImplementedError: the call is inside a function.
     """
     if not callable(fn_or_name) and not isinstance(fn_or_name, str):
         raise RuntimeError(f"Unsupported type for global function! Must be either a callable or string name, "
@@ -44,7 +45,7 @@ def wrap(fn_or_name: str | Callable[..., Value]) -> Value:
 
 
 def recording(function: Callable[..., Value]) -> Callable[..., Value]:
-    """Return a function that records calls with Proxies, and computes others."""
+    """Return a function that records calls with Proxies, and computes calls without Proxies."""
     if getattr(function, "_fx_records", False):
         return function
 
@@ -80,7 +81,7 @@ class Patcher:
         if name in names:
             before = names[name]
             self._undo.append(lambda: names.__setitem__(name, before))
-        else:  # a builtin
+        else:  # the name of a builtin function
             self._undo.append(lambda: names.pop(name, None))
         names[name] = value
 

@@ -29,7 +29,7 @@ class TraceError(ValueError):
 
 
 class TracerBase:
-    """Makes nodes and Proxies. ``Tracer`` adds the tracing of functions and modules."""
+    """Creates nodes and Proxies. ``Tracer`` adds the tracing of functions and modules."""
 
     graph: Graph
     record_stack_traces = False
@@ -104,11 +104,11 @@ class TracerBase:
         raise NotImplementedError(f"argument of type: {type(a)}")
 
     def to_bool(self, obj: Proxy) -> bool:
-        """Raise TraceError: a Proxy has no truth value. Override it to choose one."""
+        """Raise TraceError: a Proxy has no truth value. Override the method to choose a truth value."""
         raise TraceError("symbolically traced variables cannot be used as inputs to control flow")
 
     def iter(self, obj: Proxy) -> Iterator[Value]:
-        """Raise TraceError: the length of a Proxy is unknown. Override it to choose one."""
+        """Raise TraceError: the length of a Proxy is unknown. Override the method to choose a length."""
         raise TraceError(
             "Proxy object cannot be iterated. This can be attempted when the Proxy is used in a loop or as a *args or "
             "**kwargs function argument. See the torch.fx docs on pytorch.org for a more detailed explanation of what "
@@ -122,7 +122,7 @@ class TracerBase:
 
 
 class GraphAppendingTracer(TracerBase):
-    """Inserts nodes into a graph, where the graph inserts them."""
+    """Inserts nodes at the place where the graph inserts new nodes."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -198,7 +198,7 @@ class Proxy:
             raise AssertionError("Expected at least one tracer but found none")
         name = getattr(orig_method, "__name__", "")
         if name == "einsum" and len(args) == 2 and isinstance(args[1], (tuple, list)):
-            args = (args[0], *args[1])  # as PyTorch records it
+            args = (args[0], *args[1])  # PyTorch records the operands as separate arguments
         if getattr(Tensor, name, None) is orig_method and not hasattr(orig_method, "exchange"):
             return tracer.create_proxy("call_method", name, args, kwargs)
         return tracer.create_proxy("call_function", orig_method, args, kwargs)
@@ -213,7 +213,7 @@ class Attribute(Proxy):
 
     @property
     def node(self) -> Node:  # type: ignore[override]
-        """The node of ``getattr``, made at first use."""
+        """The node of ``getattr``, created at first use."""
         if self._node is None:
             self._node = self.tracer.create_proxy("call_function", getattr, (self.root, self.attr), {}).node
         return self._node

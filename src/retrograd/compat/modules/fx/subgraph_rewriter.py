@@ -14,7 +14,7 @@ from .tracer import Tracer
 
 
 class Match(NamedTuple):
-    """A place where the pattern was found: its last node, and the node of the graph for each of the pattern."""
+    """A place where the pattern was found: its last node, and the node of the graph for each node of the pattern."""
 
     anchor: Node
     nodes_map: dict[Node, Node]
@@ -86,12 +86,12 @@ def _results(graph: Graph) -> list[Node]:
 
 
 def _match_at(node: Node, pattern: Graph) -> dict[Node, Node] | None:
-    """Return the nodes of the graph for those of the pattern whose last result is ``node``, or None."""
+    """Map the nodes of the pattern, whose last result is ``node``, to nodes of the graph; None if they do not match."""
     results = _results(pattern)
     found: dict[Node, Node] = {}
     if not results or results[-1].op == "placeholder" or not _matches(results[-1], node, found):
         return None
-    for other in results[:-1]:  # further results use what has been matched
+    for other in results[:-1]:  # further results read nodes that have been matched
         if other not in found and not _match_among_users(other, found):
             return None
     return found
@@ -152,7 +152,7 @@ def _replace(graph: Graph, pattern: Graph, replacement: Graph, match: Match, cha
     for wanted, new in zip(inputs, new_inputs, strict=True):
         node = match.nodes_map.get(wanted)
         if node is not None:
-            while node in changed:  # an earlier replacement took its place
+            while node in changed:  # an earlier replacement has replaced this node
                 node = changed[node]
             values[new] = node
     inner = [match.nodes_map[node] for node in match.nodes_map if node.op not in ("placeholder", "output")]

@@ -51,7 +51,7 @@ def _assert_is_none(value: Value, msg: str) -> None:
 
 
 class Tracer(TracerBase):
-    """Records functions and modules. ``symbolic_trace`` uses it; subclasses decide what is recorded how.
+    """Records functions and modules. ``symbolic_trace`` uses it; subclasses decide how calls are recorded.
 
     Args:
         autowrap_modules: modules whose functions are recorded as calls.
@@ -81,7 +81,7 @@ class Tracer(TracerBase):
     # Methods that subclasses override
 
     def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
-        """Return whether a module is recorded as one call. Modules of the package are, except ``Sequential``."""
+        """Return whether a module is recorded as one call, as all modules of the package except ``Sequential`` are."""
         package = getattr(type(m), "__module__", "")
         return package.startswith(("retrograd.nn", "torch.nn")) and not isinstance(m, Sequential)
 
@@ -141,7 +141,7 @@ class Tracer(TracerBase):
         return super().create_arg(a)
 
     def _attribute_of(self, a: Tensor) -> str:
-        """Return the path of a Tensor below the root. A constant of the program is entered there."""
+        """Return the path of a Tensor below the root. A Tensor without a path becomes an attribute of the root."""
         name = self.tensor_attrs.get(id(a))
         if name is None:
             name = self.get_fresh_qualname("_tensor_constant")
@@ -327,7 +327,7 @@ def _as_function(call: Value, skip_first: bool = False) -> Value:
 
 
 def _called_with(function: Callable[..., Value], code: Value, extra: list[str]) -> Callable[..., Value]:
-    """Return a function of positional arguments that passes keyword-only and starred ones as the function wants."""
+    """Return a function of positional arguments that passes keyword-only and starred ones as the function expects."""
     positional, keywords = code.co_argcount, code.co_kwonlyargcount
 
     def call(*values: Value) -> Value:

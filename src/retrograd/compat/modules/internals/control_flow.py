@@ -43,7 +43,7 @@ def while_loop(
     """Run ``values = body_fn(*values)`` while ``cond_fn(*values)`` is true, as ``func.while_loop``.
 
     Args:
-        cond_fn, body_fn: take the values; ``body_fn`` returns a tuple of as many.
+        cond_fn, body_fn: take the values; ``body_fn`` returns a tuple of the new values.
         carried_inputs: a tuple or list of the initial values.
 
     Raises:

@@ -98,7 +98,7 @@ def _dense(count: Tensor, indices: Tensor) -> Tensor:
 class BlockMask:
     """A mask by blocks of queries and keys: some are computed in full, others with ``mask_mod``, others not at all.
 
-    ``create_block_mask`` and ``from_kv_blocks`` make it.
+    ``create_block_mask`` and ``from_kv_blocks`` create it.
     """
 
     seq_lengths: tuple[int, int]
@@ -130,8 +130,8 @@ class BlockMask:
 
         Args:
             kv_num_blocks: number of blocks of keys per batch, head and block of queries.
-            kv_indices: their indices, followed by others.
-            full_kv_num_blocks, full_kv_indices: the same for blocks that need no ``mask_mod``.
+            kv_indices: the indices of these blocks, followed by any others.
+            full_kv_num_blocks, full_kv_indices: number and indices of the blocks that need no ``mask_mod``.
             BLOCK_SIZE: queries and keys per block.
             mask_mod: the function of single pairs.
             seq_lengths: numbers of queries and keys; by default those of whole blocks.
@@ -263,9 +263,9 @@ def flex_attention(
         key: (B, heads, keys, E).
         value: (B, heads, keys, Ev).
         score_mod: ``score_mod(score, b, h, q_idx, kv_idx)`` returns the changed scores.
-        block_mask: the pairs that take part.
+        block_mask: the pairs of queries and keys that are not masked.
         scale: factor of the scores; 1 / sqrt(E) by default.
-        enable_gqa: whether several heads of queries share one of keys and values.
+        enable_gqa: whether several heads of queries share one head of keys and values.
         return_lse: whether to return the logarithm of the sum of the scores' exponentials, too.
         kernel_options: accepted for compatibility.
         return_aux: the additional results.

@@ -1,4 +1,4 @@
-"""``torch._foreach_add`` and its like: an operator applied to each Tensor of a list.
+"""``torch._foreach_add`` and similar functions: an operator applied to each Tensor of a list.
 
 As in PyTorch, results are a tuple, and functions that write in place return their list. They loop in Python, except for
 what ``foreach_arrays`` can write at once. Optimizers of packages call them; Retrograd's own optimizers do not.
@@ -20,7 +20,7 @@ _UNARY = (
     "rsqrt sigmoid sign sin sinh sqrt tan tanh trunc"
 )
 _WITH_OTHERS = "add addcdiv addcmul clamp_max clamp_min div lerp maximum minimum mul pow sub"
-_METHODS = {"maximum": "clamp_min", "minimum": "clamp_max"}  # they accept numbers, too, and have in-place forms
+_METHODS = {"maximum": "clamp_min", "minimum": "clamp_max"}  # these accept numbers and have in-place forms
 
 
 Results: TypeAlias = "Sequence[Tensor]"
@@ -77,7 +77,7 @@ def _value(others: Sequence[object], options: dict[str, object]) -> object:
 
 
 def _column(name: str, length: int, place: int, other: object) -> Sequence[object] | None:
-    """Return the elements of an argument that has one per Tensor, None for an argument for all Tensors."""
+    """Return the elements of an argument that is a list with one element per Tensor, else None."""
     if not (isinstance(other, (list, tuple)) or isinstance(other, Tensor) and other.ndim):
         return None
     column: Sequence[object] = list(other)

@@ -20,7 +20,7 @@ from ....core.tensor.tensor import Tensor, new_tensor
 from ....kernels.loops.elements import updates
 from ....nn.parameter import Parameter
 
-_LARGE = 1 << 14  # elements of an array for which an operator takes longer than its call
+_LARGE = 1 << 14  # elements of an array from which the overhead of a call is a small part of an operator's time
 _HUGE = 1e30  # larger numbers may not fit into float32, for which operators raise an error
 
 

@@ -32,7 +32,7 @@ class CustomOp:
     """An operator that a program registered. ``register_autograd`` gives it a derivative.
 
     Args:
-        name: its name, such as ``"mylib::double"``.
+        name: the operator's name, such as ``"mylib::double"``.
         function: the implementation for every device; None if it is registered later.
         differentiable: whether the function consists of operators with derivatives, which the program cannot replace.
     """
@@ -144,7 +144,7 @@ class Namespace:
 
 
 class _Namespaces(dict[str, object]):
-    """``torch.ops``: in programs of PyTorch every name is a namespace, as there."""
+    """``torch.ops``: in programs of PyTorch every name is a namespace, as in PyTorch."""
 
     def __contains__(self, name: object) -> bool:
         named = f"{name}::"
@@ -281,7 +281,7 @@ class Library:
     """A namespace to which a program adds operators.
 
     Args:
-        ns: its name.
+        ns: the name of the namespace.
         kind: ``"DEF"``, ``"FRAGMENT"`` or ``"IMPL"``; all are treated alike.
         dispatch_key: the default key of functions of ``impl``.
 

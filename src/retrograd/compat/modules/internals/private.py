@@ -234,7 +234,7 @@ def swap_tensors(t1: Tensor, t2: Tensor) -> None:
     A graph that has used one of them keeps referring to the same Python object.
 
     Raises:
-        RuntimeError: one of them requires grad and has views.
+        RuntimeError: a Tensor requires grad and has views.
     """
     for x in (t1, t2):
         if x._requires and any(view._base is x for view in sharers(x)):

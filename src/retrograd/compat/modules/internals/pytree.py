@@ -1,7 +1,7 @@
 """``utils._pytree``: nested containers as PyTorch flattens them, which packages register their own classes for.
 
 It differs from ``func.nests``, which serves Retrograd's transforms: None and dataclasses are leaves here. A class that
-a program registers here is registered there, too.
+a program registers here is also registered in ``func.nests``.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ def _get_node_type(tree: object) -> object:
 
 
 def tree_is_leaf(tree: object, is_leaf: IsLeaf = None) -> bool:
-    """Return whether an object is a leaf: no container that is known."""
+    """Return whether an object is a leaf: not a registered container."""
     return is_leaf is not None and is_leaf(tree) or _get_node_type(tree) not in SUPPORTED_NODES
 
 
@@ -354,7 +354,7 @@ def _holds(condition: Condition) -> Callable[[object], bool]:
 
 
 def map_only(type_or_types_or_pred: Condition, /) -> Callable[[Callable[[object], object]], Callable[[object], object]]:
-    """Return a decorator of functions that leave leaves of other types unchanged."""
+    """Return a decorator: the decorated function returns leaves of other types unchanged."""
     holds = _holds(type_or_types_or_pred)
     return lambda func: lambda leaf: func(leaf) if holds(leaf) else leaf
 
@@ -452,7 +452,7 @@ def keystr(kp: KeyPath) -> str:
 
 
 def key_get(obj: object, kp: KeyPath) -> object:
-    """Return what is at a path of an object."""
+    """Return the part of an object at a path."""
     for key in kp:
         assert isinstance(key, (SequenceKey, MappingKey, GetAttrKey))
         get: Callable[..., object] = key.get
@@ -491,7 +491,7 @@ def register_pytree_node(
         cls, flatten_fn, unflatten_fn, flatten_with_keys_fn, serialized_type_name, to_dumpable_context,
         from_dumpable_context,
     )  # fmt: skip
-    with suppress(ValueError):  # registered there by the program
+    with suppress(ValueError):  # the program has registered the class in ``func.nests``
         nests.register(cls, flatten_fn, lambda context, children: unflatten_fn(children, context))
 
 

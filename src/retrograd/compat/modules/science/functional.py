@@ -144,10 +144,10 @@ def _strong_wolfe(
         f: the loss at the start.
         g: the gradient at the start.
         gtd: the slope at the start.
-        c1: how much of the slope the decrease must be.
-        c2: how much smaller the slope at the end must be.
+        c1: the minimum decrease of the loss, as a fraction of the decrease along the initial slope.
+        c2: the maximum magnitude of the slope at the end, as a fraction of that of the initial slope.
         tolerance_change: the search ends when the step changes no component of x by more.
-        max_ls: the most evaluations after the first.
+        max_ls: the maximum number of evaluations after the first.
     """
     count = 0
 
@@ -222,7 +222,7 @@ def call_for_per_sample_grads(
         for name, parameter in module.named_parameters():
             if parameter.requires_grad:
                 copies = parameter.expand(size, *parameter.shape)
-                if copies.requires_grad:  # under no_grad no backward will come
+                if copies.requires_grad:  # under no_grad no backward pass follows
                     copies.register_hook(_storing(parameter, size if loss_reduction == "mean" else 1))
                 expanded[name] = copies
 
@@ -286,7 +286,7 @@ def is_scripting() -> bool:
 
 
 def show() -> str:
-    """Return how NumPy was built, which computes here: compilers, BLAS, and processor features."""
+    """Return how NumPy, which performs the computations, was built: compilers, BLAS, and processor features."""
     import numpy as np
 
     return f"Retrograd on NumPy {np.__version__}\n{json.dumps(np.show_config('dicts'), indent=2)}"

@@ -80,7 +80,7 @@ class Future(Generic[Value]):
 
 
 def collect_all(futures: Sequence[Future[Any]]) -> Future[list[Future[Any]]]:
-    """Return a future that is completed, with the list of all futures, when each of them is.
+    """Return a future that is completed when all futures are; its value is the list of the futures.
 
     >>> from retrograd.futures import Future, collect_all
     >>> parts = [Future(), Future()]

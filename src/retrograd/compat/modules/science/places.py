@@ -4,7 +4,7 @@ from __future__ import annotations
 
 _HERE = "compat.modules.science"
 
-# Modules that are there already, and get further names.
+# Existing modules that get further names.
 SOURCES: dict[str, tuple[str, ...]] = {
     "retrograd": tuple(f"{_HERE}.{file}:retrograd" for file in ("distributions", "functional", "futures", "questions")),
     "retrograd.autograd.functional": (f"{_HERE}.functional:autograd.functional",),

@@ -1,4 +1,4 @@
-"""Questions of packages about PyTorch itself, such as ``is_batchedtensor``, and private functions of several kinds."""
+"""Queries of PyTorch's state, such as ``is_batchedtensor``, and private functions of several kinds."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from ..devices import constants, current_accelerator
 
 Value: TypeAlias = Any  # an argument or a result of a function of PyTorch
 
-# Questions
+# Queries of PyTorch's state
 
 
 def _are_functorch_transforms_active() -> bool:
@@ -164,8 +164,8 @@ def spdiags(diagonals: Tensor, offsets: Tensor, shape: Sequence[int], layout: ob
 
     Args:
         diagonals: shape ``(count, length)``. Entry ``j`` of a row is put into column ``j``.
-        offsets: one per row; positive ones lie above the main diagonal.
-        shape: of the matrix.
+        offsets: the number of the diagonal of each row; positive numbers lie above the main diagonal.
+        shape: the shape of the matrix.
         layout: None or ``sparse_coo``; ``sparse_csr`` compresses the rows.
     """
     rows_count, columns_count = shape

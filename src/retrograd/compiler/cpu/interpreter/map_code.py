@@ -22,7 +22,7 @@ _COMPARISONS = {
     "une": at.NOT_EQUAL,
 }  # fmt: skip
 _LOGICAL = {"and": at.AND, "or": at.OR, "xor": at.NOT_EQUAL}
-_BYTES = "256"  # the number of bytes
+_BYTES = "256"  # the number of values of a byte
 _CALLS = {"sqrt": at.SQRT, "fabs": at.ABSOLUTE}
 # The dtypes in which operations compute, by their type in LLVM. Bytes are exact in float32.
 _DTYPES: dict[str, np.dtype] = {
@@ -43,7 +43,7 @@ _CALL = re.compile(r"\w+ @llvm\.(\w+)\.f\d+\(\w+ (\S+)\)")
 
 
 class Slot(NamedTuple):
-    """Where the elements of a slot are."""
+    """The location of a slot's elements."""
 
     kind: str  # "operand", "register" (a block of elements), "temporary", "number" (of the region), "constant"
     number: int = 0
@@ -51,16 +51,16 @@ class Slot(NamedTuple):
 
 
 class MapCode(NamedTuple):
-    """The code of an elementwise step. No rows: a copy of the operand or of a constant."""
+    """The code of an elementwise step; without ``rows`` the step copies its operand or a constant."""
 
     dtype: np.dtype
     lengths: list[int]
     strides: list[list[int]]  # strides of the target and of the operands
-    rows: list[list[int]]  # for an accumulator
+    rows: list[list[int]]  # the accumulator's code
     slots: list[Slot] = []
-    once: list[list[int]] = []  # operation, target, operand: conversions of single elements
-    loads: list[list[int]] = []  # the same, of blocks that are not adjacent in memory
-    stores: list[list[int]] = []  # operation, target, register
+    once: list[list[int]] = []  # conversions of single elements: operation, target, operand
+    loads: list[list[int]] = []  # loads of blocks that are not adjacent in memory: operation, target, operand
+    stores: list[list[int]] = []  # stores of registers: operation, target, register
     group: int = 1
     constant: str = ""
 
@@ -253,7 +253,7 @@ class _Reader:
             return self.rows.do(_CALLS[called[1]], None, self.slot(called[2]))
         if cast := _CAST.fullmatch(words):
             return self._cast(*cast.groups())
-        raise Unlowered(f"{operation} {kind}")
+        raise Unlowered(f"no code for {operation} of {kind}")
 
     def _cast(self, old: str, name: str, new: str) -> int:
         if new == self.type:

@@ -63,7 +63,7 @@ class RegionProgram:
         self.multiplies = any(step.flops >= SEVERAL for step in products)
         last = len(buffers) + (0 if repeated is None else 1 + len(repeated.pairs)) + self.threaded
         if last + 1 >= at.MAX_BUFFERS:
-            raise Unlowered("many arrays")
+            raise Unlowered(f"more than {at.MAX_BUFFERS - 2} arrays")
         code = StepCode(buffers, last, last - 1 if self.threaded else -1, at.HEAD + -(-arena // 64) * 64)
         for pair in checked_pairs(steps):
             code.separate(*pair)
@@ -76,7 +76,7 @@ class RegionProgram:
         self._code = np.array([at.HEADER + len(code.words), last + 1, *code.words], np.int64)
         run = execute()
         if run is None:
-            raise Unlowered("there is no library")
+            raise Unlowered("the library of loops is missing")
         self.call = _caller(run, self._code.ctypes.data)
 
 

@@ -22,8 +22,8 @@ class StepCode:
     """Encodes steps as words.
 
     Args:
-        buffers: the number of each buffer of the region; arrays in the arena have the last number.
-        arena: this last number.
+        buffers: the number of each buffer of the region besides the arena.
+        arena: the number of the arena, which is the last buffer.
         pool: the number of the buffer with the address and the size of the pool of threads, or -1.
         registers: where registers are in the arena; the code itself is the buffer after the arena.
     """
@@ -62,7 +62,7 @@ class StepCode:
 
         Args:
             count: the number of the buffer with the number of repetitions; the second arrays of the carries follow.
-            rows: the buffers of which each step takes a row, with the bytes of a row.
+            rows: the buffers from which each step takes one row, with the bytes of a row.
             pairs: for each carry the buffers that a step reads and writes, whether all values are stored, bytes.
             reverse: whether the loop starts at the last row.
         """
@@ -102,7 +102,7 @@ class StepCode:
             self._write(at.COPY, size, *code.lengths, *places[0], *places[1])
 
     def _rows(self, code: MapCode, places: Sequence[tuple[int, ...]]) -> None:
-        """Append rows of an accumulator, once for all elements, or in blocks."""
+        """Append the accumulator's rows, to be executed once for all elements, or for blocks of them."""
         alone = not any((code.loads, code.stores))
         flat = alone and code.lengths[:-1] == [1] * (at.AXES - 1)
         begin = 7 if flat else 15  # words before the constants
@@ -120,7 +120,7 @@ class StepCode:
         self._write(at.MAP, *sizes, *code.lengths[:-1], *counts, *bits, *words, *rows)
 
     def _slots(self, slots: Sequence[Slot], places: Sequence[tuple[int, ...]], constants: int) -> list[tuple[int, ...]]:
-        """Return buffer, offset and strides of each slot. Constants are words of the code from a number on."""
+        """Return buffer, offset and strides of each slot; ``constants`` is the code's first word with a constant."""
         sizes = {"register": at.REGISTER, "temporary": STILL_BYTES, "number": 64}
         starts, end = dict[str, int](), self._registers
         for kind, size in sizes.items():

@@ -41,7 +41,7 @@ _loop = _compiled("contract")
 _inlined = njit(fastmath={"contract"}, error_model="numpy", forceinline=True)
 
 
-# Numbers of bfloat16, which arrays of uint16 have
+# Conversions of bfloat16 numbers, which are stored in arrays of uint16
 
 
 @intrinsic
@@ -75,13 +75,13 @@ def _rounded(typing_context, number, target):
 
 @_inlined
 def wide(number):
-    """Return the float32 of a uint16, a bfloat16; another number is returned unchanged."""
+    """Convert a bfloat16, given as uint16, to float32; return any other number unchanged."""
     return _widened(number)
 
 
 @_inlined
 def like(number, target):
-    """Return a float32 as ``copy_loops.to_bfloat16`` if the target is an array of uint16, else the number itself."""
+    """Round a float32 by ``copy_loops.to_bfloat16`` if the target is an array of uint16, else return it unchanged."""
     return _rounded(number, target)
 
 
@@ -96,9 +96,9 @@ def _clip(x, low, high):
 
 @_inlined
 def _exp(x):
-    """2^n e^r with x = n log 2 + r and the polynomial of Cephes' expf, down to the smallest subnormal."""
+    """e^x = 2^n e^r for x = n log 2 + r, with the polynomial of Cephes' expf; results may be subnormal."""
     x = _clip(x, f(-105.0), f(89.0))
-    t = x * f(1.44269504088896341) + f(12582912.0)  # rounds to n, in the lowest bits of t
+    t = x * f(1.44269504088896341) + f(12582912.0)  # rounded: the lowest bits of t are n
     n = t - f(12582912.0)
     r = x - n * f(0.693359375) + n * f(2.12194440e-4)
     p = f(1.9875691500e-4)
@@ -153,7 +153,7 @@ def _one_plus_exp(x):
 
 @_inlined
 def _tanh(x):
-    """Near 0 by the polynomial of Cephes' tanhf, otherwise by 1 - 2 / (e^2x + 1)."""
+    """tanh(x): near 0 by the polynomial of Cephes' tanhf, otherwise by 1 - 2 / (e^2x + 1)."""
     z = x * x
     p = f(-5.70498872745e-3)
     p = p * z + f(2.06390887954e-2)
@@ -188,7 +188,7 @@ def _erf(x):
 
 @_inlined
 def _one_plus_exp_from_below(x):
-    return _one_plus_exp(f(-30.0) if x < f(-30.0) else x)  # 1 + e^-30 is 1
+    return _one_plus_exp(f(-30.0) if x < f(-30.0) else x)  # 1 + e^-30 rounds to 1
 
 
 _ACTIVATIONS = activations(
@@ -295,7 +295,7 @@ def keep_where_not_zero(x, y):
     return f(0.0) if y == f(0.0) else x
 
 
-# Loops along rows. Sums whose order does not matter are vectorized, too.
+# Loops along rows, in which sums are vectorized where their order does not matter.
 
 
 @intrinsic

@@ -17,4 +17,4 @@ ERF_Q = (
     0.5024086035852293,
     1.0,
 )
-ERF_BOUND = 4.06  # where the rational function exceeds 1
+ERF_BOUND = 4.06  # the rational function exceeds 1 for larger |x|

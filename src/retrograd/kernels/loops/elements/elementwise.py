@@ -25,7 +25,7 @@ SQUARE, ABSOLUTE, QUADRATIC_THEN_LINEAR, LOGITS, SOFT_MARGIN = range(5)  # kinds
 
 
 def _takes(x: Any, *others: Any, least: int = USEFUL, kinds: str = "fd") -> bool:
-    """Return whether to use loops on arrays of one shape; the first must be floating, others alike or bool."""
+    """Return whether to use loops on arrays of one shape; the first is floating, others have its dtype or bool."""
     if type(x) is not ndarray or x.size < least or x.dtype.char not in kinds:
         return False
     shape, dtype = x.shape, x.dtype
@@ -49,9 +49,9 @@ def _known(kind: Callable[[float], object], number: float) -> object:
 
 
 def _typed(kind: Callable[[float], object], numbers: Iterable[float]) -> tuple[object, ...]:
-    """Return the numbers of a loop as NumPy's scalars, whose creation costs as much as a short loop.
+    """Return numbers as NumPy scalars; they are cached, since creating them takes as long as a short loop.
 
-    A cache would confuse 0 and -0.
+    Zeros are not cached: the cache would not distinguish 0 from -0.
     """
     return tuple([_known(kind, n) if n.__class__ in _PLAIN and n else kind(n) for n in numbers])
 
@@ -81,7 +81,7 @@ def _with_loop(
     """
 
     def enter(reference: Reference, refer: Reference) -> Reference:
-        entries: list[Reference] = []  # the loop's functions in machine code, once it has run
+        entries: list[Reference] = []  # compiled functions of the loop, empty before its first run
 
         def run_loop(out: Any, arrays: tuple[Any, ...], numbers: Any) -> None:
             nonlocal entries
@@ -94,7 +94,7 @@ def _with_loop(
         def dispatch_loop(*args: Any, **params: Any) -> Any:
             x, *others = arrays = args[:count]
             if type(x) is ndarray and SEVERAL <= (size := x.size) <= WORTH_SHARING and entries and not offering:
-                dtype, shape = x.dtype, x.shape  # small arrays pass by ``_takes`` and ``launch``
+                dtype, shape = x.dtype, x.shape  # small arrays skip ``_takes`` and ``launch``
                 suited = dtype.char in kinds and x.flags.c_contiguous and compiled() is not None
                 for other in others:
                     suited = suited and type(other) is ndarray and other.shape == shape

@@ -1,4 +1,4 @@
-"""The compiled elementwise loops that replace several NumPy passes: masks with a factor, losses of differences."""
+"""The compiled elementwise loops that replace several NumPy passes: dropout, selections, losses of differences."""
 # mypy: disable-error-code="no-untyped-def, type-arg"
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def slopes(x, y, kind, share, bound, divisor, out, start, stop):
 
 
 def _in_precision(number):
-    """Return the functions by name, with constants in a precision."""
+    """Return the functions by name, with their constants in the given precision."""
     zero = number(0.0)
     f = Functions(
         exp=exp,

@@ -99,7 +99,7 @@ def _change(operation: int, out: np.ndarray, x: np.ndarray, y: np.ndarray, z: np
 
 @_step
 def _loaded(out: np.ndarray, x: int, step: int, outer: int, columns: int, number: Any) -> None:
-    """Load elements of an array of numbers like ``number`` from an address on."""
+    """Load rows of elements at the address x, with the dtype of ``number``, to a block."""
     values = _vector(x, out.size, number)
     if columns == out.size and step == values.itemsize:
         for j in range(out.size):
@@ -159,7 +159,7 @@ def _no_function(operation: int, out: np.ndarray, x: np.ndarray, y: np.ndarray) 
 
 
 def _or_over(name: str, number: int, others: Callable[..., None]) -> Callable[..., None]:
-    """Apply the function of a name, of one or two numbers, to a block if the operation is ``number``."""
+    """Return a function that applies function ``name`` if the operation is ``number``, otherwise calls ``others``."""
     function = BY_ELEMENT[name]
 
     @_step
@@ -190,13 +190,13 @@ for _name, _number in at.FUNCTIONS.items():
 
 
 def _executed(functions: Callable[..., None]) -> Callable[..., None]:
-    """Return the loop for numbers like ``like``; float64 has only NumPy's functions."""
+    """Return the loop for a dtype, with its ``functions``: for float64 there are none besides NumPy's."""
 
     def body(
         code: np.ndarray, places: np.ndarray, numbers: np.ndarray, like: np.ndarray, rows: int, columns: int,
         block: int, middle: int, inner: int, registers: int, start: int, stop: int,
     ) -> None:  # fmt: skip
-        """Execute the code. Rows of ``places`` are an array's address, its strides along four axes, and between parts.
+        """Execute the code. A row of ``places`` is an array's address, four strides, and the stride between parts.
 
         Parts are blocks of rows, or of columns if there is one row. The first registers hold ``numbers``.
         """

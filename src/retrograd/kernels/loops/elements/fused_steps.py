@@ -18,7 +18,7 @@ LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, EQUAL, NOT_EQUAL, AND, OR = range(6, 1
 NEGATIVE, SQRT, ABSOLUTE, NOT, COPY, CHOOSE = range(14, 20)
 # out = the converted elements of an array
 LOAD_FLOAT32, LOAD_FLOAT64, LOAD_BOOL, LOAD_UINT8, LOAD_INT32, LOAD_INT64 = range(20, 26)
-# Write conditions to an array of booleans; add the sum of x to one number in double precision; add x to as many.
+# Store x as booleans; add the sum of x to one float64; add x elementwise to an array of float64.
 STORE_BOOL, SUM_ROW, SUM_COLUMNS = range(26, 29)
 RUN, DONE = 60, 61
 # Functions of float32, by the names of loops in ``basic_loops.py``

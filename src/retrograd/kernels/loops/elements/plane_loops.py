@@ -1,6 +1,6 @@
 """The compiled loops along a dimension other than the last, on arrays ``(count, along, places)``.
 
-Each corresponds to the loop of the same name along rows, and processes ``PLACES`` elements of the last dimension
+Each loop corresponds to the loop of the same name along rows, and processes ``PLACES`` elements of the last dimension
 together.
 """
 # mypy: disable-error-code="no-untyped-def, call-arg"
@@ -17,7 +17,7 @@ from .scalar_functions import exp
 
 @_compiled()
 def _piece(x, item):
-    """Return the matrix of a piece of work, and the first place."""
+    """Return the index of the matrix of a work item, and its first place."""
     pieces = -(-x.shape[2] // PLACES)
     return item // pieces, item % pieces * PLACES
 

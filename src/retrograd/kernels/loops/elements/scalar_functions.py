@@ -25,18 +25,18 @@ def horner(coefficients, x):
     return p
 
 
-# In the precision of their argument
+# Functions in the precision of their argument
 
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH, _LN2_LOW = 6.93145751953125e-1, 1.42860682030941723212e-6
-_ROUNDS = 1.5 * 2.0**52  # adding it to a number below 2^51 leaves the rounded number in the lowest bits
+_ROUNDS = 1.5 * 2.0**52  # adding this to a number below 2^51 leaves the rounded number in the lowest bits
 _BITS_OF_ROUNDS = int(np.float64(_ROUNDS).view(np.int64))
-_TAYLOR = tuple([1 / factorial(n) for n in range(13, -1, -1)])  # the remainder is below 2^-57 up to log(2) / 2
+_TAYLOR = tuple([1 / factorial(n) for n in range(13, -1, -1)])  # remainder of e^r below 2^-57 for r <= log(2) / 2
 
 
 @_inlined
 def _exp_in_double(x):
-    """2^n e^r with x = n log 2 + r, down to the smallest subnormal."""
+    """e^x = 2^n e^r for x = n log 2 + r; results may be subnormal."""
     x = _clip(x, -746.0, 710.0)
     t = x * _LOG2_E + _ROUNDS
     n = t - _ROUNDS
@@ -62,7 +62,7 @@ def _exp_in_double(x):
 
 @_inlined
 def _tanh_in_double(x):
-    """Near 0 by the rational function of Cephes' tanh, otherwise by 1 - 2 / (e^2x + 1)."""
+    """tanh(x): near 0 by the rational function of Cephes' tanh, otherwise by 1 - 2 / (e^2x + 1)."""
     z = x * x
     p = (-9.64399179425052238628e-1 * z - 9.92877231001918586564e1) * z - 1.61468768441708447952e3
     q = ((z + 1.12811678491632931402e2) * z + 2.23548839060100448583e3) * z + 4.84406305325125486048e3
@@ -78,7 +78,7 @@ _SERIES_OF_SINGLES = tuple([np.float32(number) for number in _SERIES[5:]])
 
 @_inlined
 def _expm1(x):
-    """Near 0 by its series."""
+    """e^x - 1: near 0 by its series."""
     return horner(_SERIES_OF_SINGLES, x) * x if abs(x) < np.float32(0.35) else _exp(x) - np.float32(1)
 
 
@@ -126,12 +126,12 @@ def _tanh_of(x):
     return _tanh.py_func if x == types.float32 else _tanh_in_double.py_func
 
 
-@overload(sigmoid, jit_options=_OPTIONS, strict=False)  # which has annotations
+@overload(sigmoid, jit_options=_OPTIONS, strict=False)  # the function returned has annotations
 def _sigmoid_of(x):
     return _sigmoid.py_func if x == types.float32 else _sigmoid_in_double.py_func
 
 
-# In double precision
+# Functions in double precision
 
 _E = tuple([1.0 / factorial(k) for k in range(14)])
 _L = tuple([1.0 / (2 * k + 1) for k in range(11)])
@@ -139,9 +139,9 @@ _L = tuple([1.0 / (2 * k + 1) for k in range(11)])
 
 @njit(inline="always")
 def exp_down(x):
-    """e^x for x <= 0: 2^n e^r with x = n log 2 + r and Taylor's polynomial; 0 instead of subnormal numbers."""
+    """e^x = 2^n e^r for x = n log 2 + r <= 0, with Taylor's polynomial; 0 instead of subnormal results."""
     y = -708.0 if x < -708.0 else x
-    t = y * 1.4426950408889634 + 6755399441055744.0  # rounds to n, in the lowest bits of t
+    t = y * 1.4426950408889634 + 6755399441055744.0  # rounded: the lowest bits of t are n
     n = t - 6755399441055744.0
     r = y - n * 6.93147180369123816490e-01 - n * 1.90821492927058770002e-10
     p = ((_E[13] * r + _E[12]) * r + _E[11]) * r + _E[10]

@@ -58,7 +58,7 @@ def _function(function: Callable[[float], float]) -> Loop:
 
 @_function
 def erfinv(x: float) -> float:
-    """The inverse error function: infinite at -1 and 1, NaN beyond."""
+    """The inverse error function: infinite at -1 and 1, NaN outside of them."""
     x = np.float64(x)
     inside = (1.0 - x) * (1.0 + x)
     w = -log(inside if inside > 0.0 else 1.0)
@@ -224,7 +224,7 @@ def _quotient(x: np.floating, y: np.floating) -> np.floating:
 
 @njit(inline="always")
 def _rest(x: np.floating, y: np.floating) -> np.floating:
-    """Return C's remainder if the quotient is in the exact range; a quotient that was rounded up is one too large."""
+    """Return C's remainder if the quotient is below ``_EXACT``; rounding may have made the quotient one too large."""
     size = abs(np.float64(y))
     rest = abs(np.float64(x)) - _quotient(x, y) * size
     return np.float32(np.copysign(rest + size if rest < 0.0 else rest, np.float64(x)))

@@ -23,7 +23,7 @@ from ...runtime.result_arrays import empty
 from ...runtime.threads import launch
 
 BLOCK = 1 << 14  # elements of a block that is reduced separately if there are few results
-LANES = 64  # number of results up to which they are few
+LANES = 64  # maximum number of results for which ``BLOCK`` applies
 COLUMNS = 512  # columns that are reduced together
 SHORT = 64  # elements of a row up to which the overhead of a call per row dominates
 

@@ -48,7 +48,7 @@ def _multiply(x, factor):
 def _over_all(step):
     """Return the loop that calls ``step(p, g, a, b, rates, factors)`` on parts of each row's arrays.
 
-    Gradients are multiplied by ``scale`` first, unless it is 1: blocks of them, which are in the cache in the step.
+    Unless ``scale`` is 1, gradients are first multiplied by it, block by block, so that the step reads the cache.
     """
 
     def body(table, bounds, rates, factors, scale, start, stop):
@@ -87,7 +87,7 @@ _UPDATES = updates(
         compiled=_inlined,
     )
 )
-# The first elements of an array, as a tuple.
+# _FIRST[n] returns the first n elements of an array as a tuple.
 _FIRST = [
     _inlined(lambda rates: ()),
     _inlined(lambda rates: (rates[0],)),
@@ -98,7 +98,7 @@ _FIRST = [
 
 
 def _updated(name, states, rates):
-    """Return the loop of an update with up to two arrays of state and so many rates."""
+    """Return the loop of an update with up to two arrays of state and the given number of rates."""
     update, numbers = _UPDATES[name], _FIRST[rates]
 
     def step_alone(p, g, a, b, rates, factors):

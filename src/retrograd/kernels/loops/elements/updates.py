@@ -58,8 +58,8 @@ def update(
     """Run a loop.
 
     Args:
-        name: the loop's.
-        rows: for each parameter its arrays, up to four of one dtype and size, which are written.
+        name: the name of the loop.
+        rows: for each parameter its arrays, which are written: up to four of one dtype and size.
         rates: for each parameter the numbers that differ between parameters, or nothing.
         factors: the numbers shared by all parameters.
         scale: a factor by which the second array of each row is multiplied first, in place.

@@ -25,10 +25,10 @@ from .three_axes import Window3, in_three_axes
 
 WORTHWHILE = 1 << 18  # multiplications from which the loops gain more time than their call costs
 CACHED = 1 << 19  # bytes of columns that fit in a core's cache
-NARROW, PIECES, BLOCK = 128, 8, 64  # minimum columns of a product; desired pieces of work; minimum channels per piece
+NARROW, PIECES, BLOCK = 128, 8, 64  # minimum columns of a product; desired work items; minimum channels per work item
 FEW = 16  # minimum rows of a product
 DEEP = 32  # rows of columns from which a product reaches full speed
-LANES = 8  # images whose columns are interleaved, if a tile has so many and lines are at most half as long
+LANES = 8  # images that are interleaved, if a tile has as many images and a line has at most half as many columns
 _NO_SUMS = np.empty((0, 0, 0, 0), np.float32)
 PARTIAL = 1 << 21  # maximum elements of all partial sums of a weight's gradient
 
@@ -57,7 +57,7 @@ def takes_pairs(x: Array, other: Array, inner: int, multiplications: int) -> boo
 
 
 def _paired(array: Array, groups: int) -> Array:
-    """Return ``(N, groups * C / 2, *size)``: the pairs of adjacent channels of each group."""
+    """Return the pairs of adjacent channels of each group, in the shape ``(N, groups * C / 2, *size)``."""
     array = np.ascontiguousarray(array)
     count, channels, *size = array.shape
     pairs = paired(array.reshape(count * groups, channels // groups, prod(size)))
@@ -65,14 +65,14 @@ def _paired(array: Array, groups: int) -> Array:
 
 
 def _grouped(array: Array, groups: int, window: Any) -> Any:
-    """``(N, groups, C, D, H, W)``."""
+    """Return the array in the shape ``(N, groups, C, D, H, W)``."""
     array = np.ascontiguousarray(array)
     size = (1,) * (3 - len(window.size)) + array.shape[2:]
     return array.reshape(array.shape[0], groups, array.shape[1] // groups, *size)
 
 
 def _flat(array: object, groups: int) -> Any:
-    """``(N, groups, C, columns)``."""
+    """Return the array in the shape ``(N, groups, C, columns)``."""
     array = np.ascontiguousarray(array)
     return array.reshape(array.shape[0], groups, array.shape[1] // groups, prod(array.shape[2:]))
 
@@ -97,7 +97,7 @@ def _tile(n: int, window: Window3, channels: int, itemsize: int, in_steps: bool 
 
 
 def _block(channels: int, pieces: int, least: int = BLOCK) -> int:
-    """Return the number of channels of a piece of work, if there are ``pieces`` with all channels."""
+    """Return the number of channels of a work item, if there would be ``pieces`` items with all channels."""
     return min(channels, max(least, -(-channels // -(-PIECES // max(pieces, 1)))))
 
 
@@ -161,7 +161,7 @@ def transposed(y: Any, w: Any, b: Any, window: Any, groups: int) -> Any:
         w = _paired(w.reshape(groups, len(w) // groups, -1), 1).reshape(-1, *w.shape[1:])
     images, lines, _, _ = _tile(len(y), axes, w.shape[1], y.itemsize, in_steps=False)
     pieces = -(-len(y) // images) * groups
-    channels = _block(w.shape[1], pieces, max(1, FEW // prod(window.kernel)))  # nothing is unrolled per channel
+    channels = _block(w.shape[1], pieces, max(1, FEW // prod(window.kernel)))  # at least ``FEW`` rows
     arrays = _flat(y, groups), _matrices(w, groups, 1)
     items = pieces * -(-w.shape[1] // channels)
     _launch(

@@ -354,7 +354,7 @@ def _side_by_side(y, group, images, columns, lanes, gathered):
 def forward(x, w, b, window, tile, y, sums, start, stop):
     """Compute the items ``start`` to ``stop`` of the convolution, each a block of channels of a tile of a group.
 
-    ``sums`` is y itself; for a y of bfloat16 it is empty.
+    ``sums``, to which products are added, is y itself, or empty if y is bfloat16.
     """
     images, lines, outs = tile
     groups, steps, all_outs, rows = w.shape

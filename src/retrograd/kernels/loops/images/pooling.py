@@ -40,7 +40,7 @@ def reads(x: Array, elements: int) -> bool:
 
 
 def max_at(x: Array, corner: Array, offsets: Array) -> Array:
-    """Return the position of each window's maximum in its plane; windows read at offsets from a corner."""
+    """Return the position in its plane of each window's maximum, over elements at ``offsets`` from its corner."""
     planes = x.shape[0] * x.shape[1]
     index = np.empty_like(corner)
     least = max(1, WORTH_SHARING // (corner.shape[2] * len(offsets)))
@@ -50,7 +50,7 @@ def max_at(x: Array, corner: Array, offsets: Array) -> Array:
 
 
 def max_among(x: Array, places: Any) -> Any:
-    """Return the position of each window's maximum in its plane; windows read positions ``(windows, reads)``."""
+    """Return the position in its plane of each window's maximum, over elements at ``places (windows, reads)``."""
     planes = x.shape[0] * x.shape[1]
     index = np.empty((planes, len(places)), np.int64)
     arrays = np.ascontiguousarray(x).reshape(planes, -1), places, index
@@ -65,7 +65,7 @@ class _Layout(NamedTuple):
     inner: tuple[int, ...]  # the shape of the array that windows read
     windows: tuple[int, ...]
     places: tuple[int, ...]
-    work: int  # steps of one plane
+    work: int  # operations per plane
     axes: Window3
 
 
@@ -99,7 +99,7 @@ def max_pool(x: Array, window: object) -> tuple[Array, Array]:
 
 
 def max_pool_backward(g: Array, winners: Array, window: object) -> Array:
-    """Add each window's element of g at the position of its winner."""
+    """Add each window's element of g at the position of the window's maximum."""
     layout = _layout(len(g), g.shape[1], window)
     dx = empty(layout.inner, g.dtype)
     planes = _laid_out(g, layout.windows), _laid_out(winners, layout.windows), _laid_out(dx, layout.places)

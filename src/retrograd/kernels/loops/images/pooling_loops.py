@@ -29,7 +29,7 @@ def _inside(start: int, stride: int, count: int, size: int) -> tuple[int, int]:
 
 @_loop
 def max_at(x: np.ndarray, corner: np.ndarray, offsets: np.ndarray, index: np.ndarray, start: int, stop: int) -> None:
-    """Find the position of the maximum at ``offsets`` from each corner in ``x (planes, L)``: the first or last NaN."""
+    """Find the position of the maximum, or of a NaN, among the elements at ``offsets`` from each corner in a plane."""
     for p in range(start, stop):
         for window in range(corner.shape[1]):
             at = corner[p, window]
@@ -44,7 +44,7 @@ def max_at(x: np.ndarray, corner: np.ndarray, offsets: np.ndarray, index: np.nda
 
 @_loop
 def max_among(x: np.ndarray, places: np.ndarray, index: np.ndarray, start: int, stop: int) -> None:
-    """Find the position of each window's maximum among its positions in ``x (planes, L)``: the first or last NaN."""
+    """Find the position of each window's maximum, or of a NaN, among its elements in a plane of ``x (planes, L)``."""
     for p in range(start, stop):
         plane = x[p]
         for window in range(len(places)):
@@ -59,7 +59,7 @@ def max_among(x: np.ndarray, places: np.ndarray, index: np.ndarray, start: int, 
 
 @_inlined
 def _larger(new: float, number: int, best: float, won: int) -> tuple[float, int]:
-    """Return the larger of two numbers and its index: the lower index for equal numbers, for NaN the last."""
+    """Return the larger of two numbers and its index: for equal numbers the lower index, for NaN the last one."""
     better = (new > best) | (new != new)
     return new if better else best, number if better else won
 

@@ -12,7 +12,7 @@ from ....core.arrays import Array
 from ... import SEVERAL, WORTH_SHARING, compiled, loop
 from ...runtime.threads import launch
 
-SPATIAL = 3  # axes at most
+SPATIAL = 3  # maximum number of axes
 
 
 def takes(x: Array, maps: tuple[object, ...]) -> bool:

@@ -15,7 +15,7 @@ from ... import SEVERAL, WORTH_SHARING, compiled, loop
 from ...runtime.threads import launch
 
 POINTS = 256  # points of a block
-PIECES = 16  # minimum number of pieces of work for the transpose, if there are as many channels
+PIECES = 16  # minimum number of work items of the transpose, unless there are fewer channels
 MODES = {"nearest": 0, "bilinear": 1, "bicubic": 2}
 PADDINGS = {"zeros": 0, "border": 1, "reflection": 2}
 
@@ -33,19 +33,19 @@ def takes(x: Array, grid: Array, elements: int) -> bool:
 
 
 def _planes(array: Array) -> Any:
-    """``(N, C, L)``."""
+    """Return the array in the shape ``(N, C, L)``."""
     shape = array.shape
     return np.ascontiguousarray(array).reshape(shape[0], shape[1], prod(shape[2:]))
 
 
 def _points(grid: Any) -> Any:
-    """``(N, P, axes)``."""
+    """Return the grid in the shape ``(N, P, axes)``."""
     shape = grid.shape
     return np.ascontiguousarray(grid).reshape(shape[0], prod(shape[1:-1]), shape[-1])
 
 
 def _run(name: str, items: int, work: int, arrays: tuple[Array, ...], way: Any, *more: object) -> None:
-    """Launch a loop over items with ``work`` steps each."""
+    """Launch a loop over items with ``work`` operations each."""
     how = way.size, MODES[way.mode], PADDINGS[way.padding], way.align
     launch(loop("loops.images.sampling_loops", name), items, max(1, WORTH_SHARING // work), *arrays, *how, *more)
 

@@ -22,7 +22,7 @@ _part = njit(error_model="numpy", fastmath={"contract"})
 
 @_part
 def _brought_inside(x: float, length: int, axes: int, padding: int, align: bool) -> tuple[float, float]:
-    """Apply the padding mode to a coordinate; return it and its derivative: 1, -1 if reflected, 0 if clipped."""
+    """Apply the padding mode to a coordinate; return the result and its derivative: 1, -1 (reflected), 0 (clipped)."""
     one = type(x)(1)
     turned = one
     if padding == REFLECTION:
@@ -108,7 +108,7 @@ def _terms(
     weight: np.ndarray,
     slope: np.ndarray,
 ) -> None:
-    """``_along`` for all axes; with three axes, positions outside have weight 0 even if it would be NaN."""
+    """``_along`` for all axes; with three axes, positions outside have weight 0, also where the weight is NaN."""
     axes = len(size)
     for axis in range(axes):
         where = points[:, axes - 1 - axis]

@@ -120,11 +120,11 @@ def _is_transposed(x: Array) -> bool:
 
 
 def _fill_lines(out: Array, x: Array) -> bool:
-    """Copy lines that are contiguous in both arrays, in x also reversed or repeated; return False if not possible."""
+    """Copy lines that are contiguous in both arrays, or in x reversed or one repeated element; else return False."""
     item, length, way = x.itemsize, x.shape[-1], x.strides[-1] // x.itemsize
     if not _are_words(x, out) or length < LINE or out.strides[-1] != item or x.strides[-1] not in (item, 0, -item):
         return False
-    axes: list[tuple[int, int, int]] = []  # length, and strides in both arrays
+    axes: list[tuple[int, int, int]] = []  # the lengths of axes, and their strides in both arrays
     for count, step, step_out in zip(x.shape[:-1], x.strides, out.strides, strict=False):
         if step_out < 0 or step % item or step_out % item:
             return False

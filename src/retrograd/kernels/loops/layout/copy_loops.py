@@ -1,4 +1,4 @@
-"""The compiled loops of copies: to and from half precision, which is passed as bits, transposed, and line by line.
+"""The compiled loops of copies: conversions of half precision (passed as bits), transposition, and copies of lines.
 
 Conversions follow Giesen's "Half to float done quic". Numbers below the smallest normal float16 are rounded by adding a
 power of two whose last bit is that of the smallest float16.
@@ -13,10 +13,10 @@ from ...runtime.thread_protocol import shared
 
 u, f = np.uint32, np.float32
 _INFINITY, _SIGN = u(0x7F800000), u(0x80000000)
-_TOO_LARGE = u(0x47800000)  # 2^16, to which numbers from 65520 on are rounded
+_TOO_LARGE = u(0x47800000)  # the bits of 2^16, to which numbers from 65520 on are rounded
 _NORMAL, _LEAST_NORMAL = u(0x38800000), f(2.0**-14)
-_HALF = u(0x3F000000)  # 0.5
-_REBIASED = u(0xC8000FFF)  # the exponent's new bias, and rounding to nearest
+_HALF = u(0x3F000000)  # the bits of 0.5
+_REBIASED = u(0xC8000FFF)  # added to the bits: changes the exponent's bias, and rounds to nearest
 
 
 @shared()
@@ -70,7 +70,7 @@ TILE = 8  # rows and columns transposed together; more lines at distances of a p
 
 @njit
 def to_bfloat16(bits: np.uint32) -> np.uint16:
-    """Return the nearest bfloat16 to a float32, the one with an even last bit for a tie; NaN keeps its sign."""
+    """Return the nearest bfloat16 to a float32, for a tie the number whose last bit is 0; NaN keeps its sign."""
     upper = u(bits >> u(16))
     rounded = u(u(bits + u(0x7FFF)) + u(upper & u(1))) >> u(16)
     return np.uint16(rounded if u(bits & ~_SIGN) <= _INFINITY else u(u(upper & u(0x8000)) | u(0x7FC0)))

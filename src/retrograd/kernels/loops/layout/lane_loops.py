@@ -1,4 +1,4 @@
-"""The compiled loops along lanes: parts of ``range(before * after)`` of arrays (before, length, after)."""
+"""The compiled loops on some of the ``before * after`` lanes of arrays (before, length, after)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Read, write and add elements at positions along a dimension, by the loops in ``lane_loops.py``.
 
-A lane is a slice along the dimension at fixed indices of the others. References: NumPy's indexing and ``add.at``.
+A lane is a slice along the dimension at fixed indices of the other dimensions. The references are NumPy's indexing and
+``add.at``.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def takes(x: Array, index: Array, dim: int) -> bool:
 
 
 def writes(out: Array, index: Array, dim: int) -> bool:
-    """Return whether to write to an array by loops, as ``takes`` for reading."""
+    """Return whether to write to an array by loops, under the conditions of ``takes``."""
     return takes(out, index, dim) and out.flags.carray
 
 

@@ -1,9 +1,9 @@
 """Products with a matrix that is stored in fewer bits than it is multiplied in.
 
-The matrix has a column of the result in each row ``w``: bfloat16 or float16, or integers of 8 bits with ``scales``, one
-float16 for every 32 of them, as in the format Q8_0 of GGUF. Without scales, ``scales`` has no columns. Products are
-computed in float32, or in float64 for such inputs. The matrix as a whole is never expanded: loops expand each number in
-a register, and BLAS multiplies with some rows at a time.
+The matrix ``w`` is bfloat16, float16, or 8-bit integers with ``scales``: a float16 for every 32 integers of a row, as
+in the format Q8_0 of GGUF. Without scales, ``scales`` has no columns. ``x @ w.T`` has a column for each row of ``w``;
+products are computed in float32, or in float64 if x is float64. The matrix as a whole is never expanded: loops expand
+each number in a register, and BLAS multiplies with some rows at a time.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from ...runtime.result_arrays import empty
 from ...runtime.threads import launch
 from .products import dot as product
 
-BLOCK = 32  # integers with one scale
+BLOCK = 32  # number of integers that share one scale
 FEW = 6  # rows of the other factor up to which loops are faster than BLAS and the expansion
 SHARED = 1 << 15  # numbers that a thread reads at least
 CHUNK = 1 << 19  # numbers that are expanded at once
 _MODULE = "loops.matrices.product_loops"
-_LOOPS = {"E": "bfloat16_rows", "e": "float16_rows", "b": "block_rows"}  # by the character of the dtype
+_LOOPS = {"E": "bfloat16_rows", "e": "float16_rows", "b": "block_rows"}  # the loops by the dtype's character
 
 
 def expanded(w: Array, scales: Array, dtype: DType = float32) -> Array:
@@ -45,7 +45,7 @@ def expanded(w: Array, scales: Array, dtype: DType = float32) -> Array:
 
 
 def dot(x: Array, w: Array, scales: Array) -> Array:
-    """Return ``x @ w.T`` for a matrix of float32 or float64."""
+    """Return ``x @ w.T`` for an x of float32 or float64."""
     if x.shape[1] != w.shape[1]:
         raise ValueError(f"the axis of length {x.shape[1]} is multiplied with one of {w.shape[1]}")
     if len(x) <= FEW and x.dtype == float32 and type(x) is ndarray and _fits(w, scales):
@@ -63,7 +63,7 @@ def dot(x: Array, w: Array, scales: Array) -> Array:
 
 
 def back(g: Array, w: Array, scales: Array) -> Array:
-    """Return ``g @ w`` for a matrix of float32 or float64."""
+    """Return ``g @ w`` for a g of float32 or float64."""
     out = array_module(g).zeros((len(g), w.shape[1]), g.dtype)
     for part in _parts(w):
         out += product(g[:, part], expanded(w[part], scales[part], g.dtype))

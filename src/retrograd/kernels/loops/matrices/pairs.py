@@ -24,7 +24,7 @@ _MODULE = "loops.matrices.product_loops"
 
 
 def dot(x: Array, y: Array, bias: Array | None = None, rounds: bool = True) -> Array:
-    """Return ``x @ y + bias`` for two matrices of bfloat16, with sums in float32, which ``rounds`` to bfloat16."""
+    """Return ``x @ y + bias`` for two matrices of bfloat16, with sums in float32, rounded to bfloat16 if ``rounds``."""
     large = type(x) is type(y) is np.ndarray and x.size * y.shape[1] >= products.USEFUL
     if large and multiplies_bfloat16() and compiled() is not None:
         out = _product(x, y, bias, rounds)
@@ -43,7 +43,7 @@ def _product(x: Array, y: Array, bias: Array | None = None, rounds: bool = True)
     """Return the product by tiles of pairs; None if other methods are faster or the loop is missing."""
     (m, k), n = x.shape, y.shape[1]
     if k != len(y):
-        return None  # the product in float32 raises the error
+        return None  # the product in float32 will raise the error
     threads = count()
     x_turned, y_turned = not x.flags.c_contiguous, not y.flags.c_contiguous
     plan = products.planned(m, (k + 1) // 2, n, x_turned, y_turned, "f", threads)
@@ -70,7 +70,7 @@ def _product(x: Array, y: Array, bias: Array | None = None, rounds: bool = True)
 
 
 def paired(x: Array) -> Array:
-    """Return the pairs of adjacent rows of each matrix of a dense stack; the last of an odd number is paired with 0."""
+    """Return pairs of adjacent rows of each matrix of a dense stack; a last row without a partner is paired with 0."""
     count, rows, columns = x.shape
     out: Array = empty((count, (rows + 1) // 2, columns), np.uint32)
     least = max(1, SHARED // max(columns, 1))

@@ -1,6 +1,6 @@
 """The compiled loops of ``products.py``: parts of matrix products, by calls of BLAS or by register tiles.
 
-Those of ``pairs.py`` and ``compact.py`` follow.
+The loops of ``pairs.py`` and ``compact.py`` follow.
 """
 # mypy: disable-error-code="no-untyped-def, type-arg, attr-defined, call-arg, var-annotated"
 
@@ -26,7 +26,7 @@ _by_rows = njit(by_rows)
 
 @njit
 def _part(x, x_turned, y, y_turned, out, how, first, last, times):
-    """Add rows ``first`` to ``last`` of the product, or columns of a wide one, to ``times * out``."""
+    """Compute rows ``first`` to ``last`` of ``x @ y + times * out``, or these columns if the product is wide."""
     m, n = out.shape
     k = x.shape[0] if x_turned else x.shape[1]
     x_at, y_at, out_at = np.int64(x.ctypes.data), np.int64(y.ctypes.data), np.int64(out.ctypes.data)
@@ -119,7 +119,7 @@ def stack(m, n, k, x, x_apart, x_turned, x_width, y, y_apart, y_turned, y_width,
 
 @shared(noalias=True)
 def pair_rows(x, out, start, stop):
-    """Write rows 2 i and 2 i + 1 of each matrix of bfloat16 to row i of its result; a row after the last one is zero.
+    """Write rows 2 i and 2 i + 1 of each matrix of bfloat16 to row i of its result; a missing last row is zero.
 
     The rows of all results are numbered from ``start`` to ``stop``.
     """
@@ -150,11 +150,11 @@ def pair_product(x, x_turned, y, y_turned, out, block, how, taken, cuts, narrow,
     parts(x, x_turned, y, y_turned, out, block, how, taken, cuts, start, stop, np.uint32(adds), _narrowed, narrow)
 
 
-# Products of few rows and a matrix of bfloat16, float16 or 8-bit integers; the first two are given as uint16. Each
-# number becomes a float32 in a register, so that memory, which limits such a product, is read as it is stored.
+# Products of few rows and a matrix of bfloat16 or float16 (given as uint16) or 8-bit integers. Each number is converted
+# to float32 in a register, since such a product is limited by the bytes that it reads from memory.
 
-BLOCK = 32  # integers with one scale
-_LANES = 16  # floats that are added side by side: one or several registers
+BLOCK = 32  # number of integers that share one scale
+_LANES = 16  # sums that are accumulated separately: one or several registers of floats
 
 
 @intrinsic
@@ -251,7 +251,7 @@ def expand_blocks(w, scales, out, start, stop):
 
 @njit(error_model="numpy")
 def add_halves(x, y, out):
-    """``out += x @ y.T`` for rows of bfloat16: by pairs, and separately by the last column of an odd number."""
+    """``out += x @ y.T`` for rows of bfloat16: by pairs of columns; a column without a partner is added separately."""
     pairs, odd = divmod(x.shape[1], 2)
     x_at, y_at, out_at = np.int64(x.ctypes.data), np.int64(y.ctypes.data), np.int64(out.ctypes.data)
     steps = x.strides[0], y.strides[0], out.strides[0]

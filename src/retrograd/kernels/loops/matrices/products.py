@@ -25,11 +25,11 @@ from ...runtime.result_arrays import empty
 from ...runtime.threads import PARTS, in_shares, launch_products
 
 USEFUL = 1 << 18  # multiplications from which several threads are faster
-LINES = 64  # rows of such a matrix that one thread reads at least
+LINES = 64  # minimum rows per thread of a matrix that is multiplied with one vector
 STACKED = 1 << 21  # multiplications of a stack of products from which several threads are faster
-BLOCK = 48  # rows or columns of the result: a multiple of the tile sizes of BLAS's inner loops
+BLOCK = 48  # rows or columns of a block of the result: a multiple of the tile sizes of BLAS's inner loops
 SMALL = 1_000_000  # multiplications up to which OpenBLAS does not pack
-THIN, SKINNY = 32, 128  # rows or columns of the result up to which packing is never, or not always, worthwhile
+THIN, SKINNY = 32, 128  # smaller side of the result: up to THIN packing is never worthwhile, up to SKINNY sometimes
 LIGHT = 10_000  # multiplications per element along the other axis up to which skinny results are not packed
 TILED = 1 << 23  # multiplications from which register tiles are used
 NARROW = 64  # rows, columns or inner length below which register tiles are not used
@@ -210,7 +210,7 @@ def smaller(m: int, k: int, n: int, x_turned: bool, y_turned: bool, kind: str) -
     packing_is_dear = x_turned or kind == "d" and not y_turned
     if _vectors_are_wide() and shortest >= (NARROW if packing_is_dear else THIN):
         block = ROWS if m >= n or y_turned else COLUMNS
-        return -(-longest // block), 1, block, 1, PACKED  # each part packs
+        return -(-longest // block), 1, block, 1, PACKED  # each part packs its factor
     block = small_block(shortest, k, y_turned and not x_turned) if kind == "f" and not always_packs() else 0
     if block:
         return -(-longest // block), 1, block, 2, SINGLY
@@ -226,7 +226,7 @@ def _shared_out(m: int, k: int, n: int, threads: int) -> tuple[int, Any]:
     """Return the number of column ranges of the result, and the boundaries of the blocks of rows for threads.
 
     A thread packs the columns of a range of one factor and reads rows of the other; the number of threads per range
-    minimizes this memory traffic. Blocks become smaller towards the end, so that all threads finish together.
+    minimizes this memory traffic. Blocks become smaller toward the end, so that all threads finish together.
     """
     divisors = [groups for groups in range(1, threads + 1) if threads % groups == 0]
     groups = min(divisors, key=lambda groups: n * (threads // groups) + m * groups)
@@ -242,7 +242,7 @@ def _shared_out(m: int, k: int, n: int, threads: int) -> tuple[int, Any]:
 def always_packs() -> bool:
     """Return whether OpenBLAS packs small matrices, too, as it does on x86 processors without AVX-512.
 
-    A call for each block then packs the shared factor again for each.
+    Separate BLAS calls for the blocks of a product would then pack the shared factor in each call.
     """
     library = openblas()
     core_name = getattr(library, "scipy_openblas_get_corename64_", None)
@@ -255,7 +255,7 @@ def always_packs() -> bool:
 def small_block(shortest: int, k: int, rows_by_rows: bool) -> int:
     """Return the block size of the result up to which OpenBLAS does not pack the matrices.
 
-    Return 0 if packing is faster: for large results, and for products of short rows with rows.
+    Return 0 if packing is faster: for large results, and for ``x @ y.T`` with a short inner dimension.
     """
     packs = shortest > SKINNY or shortest > THIN and shortest * k > LIGHT
     if packs or rows_by_rows and k < 256:

@@ -2,7 +2,7 @@
 
 The accumulator is a few vectors of elements. A row of the code is an operation and two slots, whose addresses are in a
 table. An operand moves along with the elements, is still (a temporary vector), or is a single number. An operation
-combines the accumulator with its operand; ``END`` goes on to the next elements.
+combines the accumulator with its operand; ``END`` jumps to the first row, for the next elements.
 
     LOAD x; MULTIPLY y; ADD z; STORE out; END        out = x * y + z
 
@@ -31,7 +31,8 @@ STILL_BYTES = 8 * 64  # bytes of a temporary
 
 MODES = MOVING, STILL, SINGLE = range(3)
 
-# The operations of two numbers are those of ``fused_steps.py``, from ADD to OR. Then the operand comes first:
+# The operations of two numbers are those of ``fused_steps.py``, from ADD to OR, and these, whose first number is the
+# operand:
 SUBTRACT_FROM, DIVIDE_FROM, MAXIMUM_FROM, MINIMUM_FROM, LOAD = range(steps.OR + 1, steps.OR + 6)
 REVERSED = {
     steps.ADD: steps.ADD, steps.MULTIPLY: steps.MULTIPLY, steps.EQUAL: steps.EQUAL, steps.NOT_EQUAL: steps.NOT_EQUAL,
@@ -57,9 +58,9 @@ def choosing(first: int, second: int) -> int:
 
 
 def vectors_of(lanes: int) -> list[tuple[int, int]]:
-    """Return the vectors, and the lanes of each, with which the code runs, from many elements to a single one.
+    """Return the pairs (vectors, lanes per vector) for which loops exist, from the most elements to a single one.
 
-    Short arrays, and the last elements of longer ones, take few dispatches of fewer and shorter vectors.
+    Fewer and shorter vectors process short arrays, and the last elements of long arrays, in few dispatches.
     """
     found = [(VECTORS, lanes), (VECTORS // 2, lanes), (1, lanes), (1, lanes // 4), (1, 1)]
     return [shape for shape in found[:-1] if shape[1] > 1] + found[-1:]

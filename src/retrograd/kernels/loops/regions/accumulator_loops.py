@@ -63,7 +63,7 @@ class _Loop:
         self.bytes = _BYTE if lanes == 1 else ir.VectorType(_BYTE, lanes)
 
     def generate(self, rows: ir.Value, slots: ir.Value, begin: ir.Value, count: ir.Value) -> ir.Value:
-        """Generate the loop over the elements from ``begin`` on; return the first element that it leaves out."""
+        """Generate the loop over the elements from ``begin`` on; return the first element that it does not process."""
         builder, numbers = self.builder, range(self.vectors)
         before = builder.block
         head, turn, after, end = [builder.append_basic_block() for _ in range(4)]
@@ -124,7 +124,7 @@ class _Loop:
         return [builder.load(builder.inttoptr(place, self.kind.as_pointer()), align=self.size) for place in places]
 
     def truth(self, condition: ir.Value) -> ir.Value:
-        """Return ones and zeros."""
+        """Convert a condition to ones and zeros."""
         return self.builder.select(condition, self.number(1.0), self.number(0.0))
 
     def combined(self, operation: int, x: ir.Value, y: ir.Value) -> ir.Value:
@@ -217,7 +217,7 @@ class _Loop:
 
 @intrinsic
 def run_rows(typing_context: object, rows: object, slots: object, count: object, number: types.Float) -> object:
-    """Execute the code at the address ``rows`` for ``count`` elements like ``number``; ``slots`` are addresses."""
+    """Execute the code at the address ``rows`` for ``count`` elements of ``number``'s type; ``slots`` are addresses."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: object, arguments: Sequence[ir.Value]) -> object:
         rows, slots, count, _ = arguments

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 AXES = 4  # axes of an elementwise step or a copy
 LANES = 512  # numbers of a register
-GROUPED = 64  # elements of the last axis below which a register has those of several neighbors along the third axis
+GROUPED = 64  # length of the last axis below which a register contains several rows, neighbors along the third axis
 SHORT_ROW = 16  # elements of a row below which neighboring rows are loaded and stored by one loop
-HEADER = 2  # words before the first step: all words, and the number of buffers, after which the code itself is one
+HEADER = 2  # words before the first step: the number of words, and the number of buffers (the code is one more)
 
-# After the operation and the number of words. A type is FLOAT32 or FLOAT64.
+# The words of each step, after the operation and the number of words. A type is FLOAT32 or FLOAT64.
 # FLAT: type, slots, conversions, elements, the word where slots begin; constants; slots (buffer, offset); conversions;
 # rows as in ``accumulator_code.py``
 # MAP: type, slots, conversions, length of the last axis, 3 lengths, group, elements of a block along the last axis,
@@ -37,16 +37,16 @@ HEADER = 2  # words before the first step: all words, and the number of buffers,
 # BEGIN: buffer of the number of repetitions, whether backwards, rows, carries; for each row its buffer and bytes; for
 # each carry the buffers that a step reads and writes, a third buffer, whether all its values are stored, and its bytes
 # GEMM: type, rows, inner length, columns, method, whether it flushes subnormal numbers, the blocks of the result: their
-# number, the fewest of a part, their length, and the parts of a thread; twice buffer, offset, distance of rows, whether
-# the matrix is transposed; buffer, offset, distance of rows; the buffer of the pool (an address and a number of
-# threads) or -1; up to how many blocks for each thread a thread has one part
-# AGAIN: the word of BEGIN: repeat the steps between, with the buffers of rows and carries moved to the next step
+# number, the minimum number in a part, their length, and the parts per thread; twice buffer, offset, distance of rows,
+# whether the matrix is transposed; buffer, offset, distance of rows; the buffer of the pool (an address and a number
+# of threads) or -1; the number of blocks per thread up to which each thread computes a single part
+# AGAIN: the word of BEGIN: repeat the steps since BEGIN, with the buffers of rows and carries moved to the next step
 # RATES: pow, type, and buffer and offset of 7 numbers: Adam's step size and epsilon, step, lr, beta1, beta2, eps
 MAP, CALL, ADD_UP, PRODUCT, COPY, FILL, CHECK, CHECK_FLOAT = range(8)
 SEPARATE, TAKE, PUT, ADD_AT, RATES, NUMBER, BEGIN, AGAIN, GEMM, FLAT = range(8, 18)
 FLOAT32, FLOAT64 = 4, 8  # the bytes of an element
 
-MAX_MULTIPLICATIONS = 1 << 13  # multiplications of a PRODUCT; beyond, a GEMM, by BLAS, is faster
+MAX_MULTIPLICATIONS = 1 << 13  # maximum multiplications of a PRODUCT; for larger products a GEMM, by BLAS, is faster
 
 # The stores of MAP: write a register to the target, whose elements are not adjacent, or are bytes (0 to 255).
 STORE, STORE_BYTE = 64, 65

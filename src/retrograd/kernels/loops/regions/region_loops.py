@@ -100,7 +100,7 @@ def _store_bytes(address: int, outer: int, step: int, x: np.ndarray, columns: in
 
 @_step
 def _slots_filled(table: int, slots: int, count: int, words: int, buffers: int) -> None:
-    """Write the addresses of slots that are described by a number of words each."""
+    """Write the addresses of slots, each of which is described by ``words`` words."""
     for k in range(count):
         place = slots + 8 * words * k
         _set_word(table + 8 * k, _word_at(buffers + 8 * _word_at(place)) + _word_at(place + 8))
@@ -117,7 +117,7 @@ def _converted(rows: int, count: int, table: int, number: object) -> None:
 
 @_step
 def _flat(code: int, end: int, arena: int, number: object) -> int:
-    """Execute the FLAT at an address, and those that follow it immediately; return the address of the next step."""
+    """Execute successive FLAT steps, the first at the address; return the address of the next step."""
     table, size = arena + at.ARGUMENTS, _size_of(number)
     while True:
         slots, once, elements = _word_at(code + 24), _word_at(code + 32), _word_at(code + 40)
@@ -407,7 +407,7 @@ def _rates(words: np.ndarray, first: int, buffers: np.ndarray, number: float) ->
 
 @_step
 def _same(words: np.ndarray, first: int, buffers: np.ndarray) -> bool:
-    """Return whether an element has the bits, or is the number, that the trace saw."""
+    """Return whether an element has the bits, or is the number, that it had in the trace."""
     size, address = words[first + 2], buffers[words[first + 4]] + words[first + 5]
     if words[first] == at.CHECK_FLOAT:
         seen = _vector(words.ctypes.data + 8 * (first + 3), 1, 0.0)[0]
@@ -421,7 +421,7 @@ def _same(words: np.ndarray, first: int, buffers: np.ndarray) -> bool:
 
 @_step
 def _begin(words: np.ndarray, first: int, buffers: np.ndarray, left: np.ndarray) -> None:
-    """Point the buffers of a loop to what its first step reads and writes."""
+    """Point the buffers of a loop to the arrays that its first step reads and writes."""
     count, back, rows, carries = _word(buffers[words[first + 2]]), words[first + 3], words[first + 4], words[first + 5]
     left[0] = count
     at_row, at_carry = first + 6, first + 6 + 2 * rows
@@ -467,7 +467,7 @@ def _is_number(words: np.ndarray, first: int, buffers: np.ndarray) -> bool:
 
 
 def _for_floats(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Return the execution of a step in float32 or float64, by its size."""
+    """Return a function that executes a step in float32 or float64, depending on the size of an element."""
 
     def execute_in_floats(words: np.ndarray, first: int, buffers: np.ndarray) -> Result:
         if words[first + 2] == at.FLOAT32:
@@ -479,7 +479,7 @@ def _for_floats(function: Callable[..., Result]) -> Callable[..., Result]:
 
 
 def _for_sizes(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Return the execution of a step that moves elements of 4, 8 or 1 bytes, by their size."""
+    """Return a function that executes a step that moves elements of 4, 8 or 1 bytes."""
 
     def execute_by_size(words: np.ndarray, first: int, buffers: np.ndarray) -> Result:
         if words[first + 2] == 4:
@@ -498,7 +498,7 @@ _write, _move = _for_sizes(_filled), _for_sizes(_gathered)
 
 @njit(error_model="numpy")
 def _executed(items: int, program: int) -> None:
-    """Execute the code at an address on arrays, whose addresses begin at another; the last is the arena."""
+    """Execute the code at the address ``program`` on the arrays whose addresses are at ``items``, the arena last."""
     words = _vector(program, _word(program), np.int64(0))
     count = words[1]
     arena = _word(_word(items + 8 * (count - 1)) + DATA)

@@ -55,7 +55,7 @@ def _mover(wide: int, scale: int) -> Callable[..., int]:
 
 
 def _copier(scale: int) -> Callable[..., None]:
-    """Return the copy of rows of adjacent elements, from elements that are ``scale`` elements apart."""
+    """Return a function that copies rows from elements that are ``scale`` elements apart to adjacent ones."""
 
     def by_vectors(wide: int) -> Callable[..., None]:
         move = _mover(wide, scale)
@@ -68,7 +68,7 @@ def _copier(scale: int) -> Callable[..., None]:
                 while done < size - each:
                     move(out + done, x + scale * done, number)
                     done += each
-                move(out + size - each, x + scale * (size - each), number)  # may overlap the previous vector
+                move(out + size - each, x + scale * (size - each), number)  # may overlap the vector before
                 out, x = out + out_outer, x + x_outer
 
         compiled: Callable[..., None] = _step(copy)

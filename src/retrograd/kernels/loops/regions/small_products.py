@@ -14,7 +14,7 @@ _size_of: Callable[..., int] = size_of
 
 
 def _tiles(rows: int, whole: bool, most: int, wide: int) -> Callable[..., None]:
-    """Return the computation of some rows of up to ``most`` vectors of a product."""
+    """Return a function that computes some rows of up to ``most`` vectors of a product."""
     one, two, three = [tile_of(rows, min(count, most), whole, wide=wide) for count in (1, 2, MOST)]
 
     def compute_tile(
@@ -33,7 +33,7 @@ def _tiles(rows: int, whole: bool, most: int, wide: int) -> Callable[..., None]:
 
 
 def _panel(whole: bool, most: int = MOST, wide: int = BYTES) -> Callable[..., None]:
-    """Return the computation of some vectors of all rows of a product."""
+    """Return a function that computes some vectors of all rows of a product."""
     half = ROWS // 2
     many, some, one = [_tiles(rows, whole, most, wide) for rows in (ROWS, half, 1)]
 

@@ -18,7 +18,7 @@ from ...runtime.threads import launch_products
 
 NO_MASK, CHOOSING, ADDED = 0, 1, 2  # kinds of masks: none, bool, added to the scores
 
-PAIRED = 1 << 10  # scores from which pairs gain more time than their packing costs
+PAIRED = 1 << 10  # scores from which products of pairs save more time than packing the pairs costs
 MANY = 1 << 5  # scores from which the loops gain more time than their call costs
 
 
@@ -83,7 +83,7 @@ def backward(
     causal: bool,
     dropout_p: float,
 ) -> None:
-    """Fill the gradients of q, k and v, which have all leading axes."""
+    """Fill dq, dk and dv, the gradients of q, k and v; their leading axes are not broadcast."""
     q, k, v, out, dout = map(_by_rows, (q, k, v, out, dout))
     top, total = np.ascontiguousarray(top), np.ascontiguousarray(total)
     mask, keep = _over_columns(mask, k), _over_columns(keep, k)
@@ -109,7 +109,7 @@ def second(
     causal: bool,
     dropout_p: float,
 ) -> None:
-    """Fill the results of the rule of ``backward`` for cotangents of dq, dk and dv; all have all leading axes."""
+    """Fill the gradients of ``backward``'s inputs for cotangents of dq, dk and dv; no leading axis is broadcast."""
     q, k, v, dout, gq, gk, gv = map(_by_rows, (q, k, v, dout, *g))
     top, total = np.ascontiguousarray(top), np.ascontiguousarray(total)
     mask, keep = _over_columns(mask, k), _over_columns(keep, k)
@@ -126,7 +126,7 @@ def _by_rows(x: Array) -> Array:
 
 
 def _over_columns(mask: Any, k: Any) -> Any:
-    """Return a mask with all columns, contiguous in memory."""
+    """Return a mask that is broadcast to all columns and contiguous along them."""
     if mask is None:
         return None
     columns = k.shape[-2]

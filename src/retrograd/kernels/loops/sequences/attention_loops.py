@@ -138,7 +138,10 @@ def attention(arrays, offsets, form, causal, scale, kept, start, stop):
 
 @shared("contract")
 def attention_backward(arrays, offsets, form, causal, scale, kept, start, stop):
-    """As ``attention``; ``arrays`` continues with dout, dq, dk, dv, and ``form`` with their row strides."""
+    """Compute the gradients of the problems ``start`` to ``stop``.
+
+    ``arrays`` and ``form`` begin as for ``attention``; dout, dq, dk and dv, and their row strides, follow.
+    """
     rows, columns, width, width_v, q_step, k_step, v_step, out_step, kind, mask_step, keep_step = form[:11]
     dout_step, dq_step, dk_step, dv_step = form[11:]
     one = type(scale)(1)
@@ -200,10 +203,10 @@ def attention_backward(arrays, offsets, form, causal, scale, kept, start, stop):
 
 @shared("contract")
 def attention_second(arrays, offsets, form, causal, scale, kept, start, stop):
-    """The rule of ``attention_backward``; the notation is that of its reference.
+    """The derivative of ``attention_backward``; the notation is that of its reference.
 
     ``arrays`` has the addresses of q, k, v, mask, keep, dout, top, total, gq, gk and gv, then of the gradients of q, k,
-    v and dout; ``form`` is as above, with dout in place of out.
+    v and dout; ``form`` is that of ``attention``, with dout in place of out.
     """
     rows, columns, width, width_v, q_step, k_step, v_step, dout_step, kind, mask_step, keep_step = form[:11]
     gq_step, gk_step, gv_step, by_q_step, by_k_step, by_v_step, by_dout_step = form[11:]

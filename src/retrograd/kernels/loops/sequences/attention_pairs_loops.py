@@ -20,7 +20,7 @@ f, u, h = np.float32, np.uint32, np.uint16
 
 @_loop
 def _pair_rows(x: np.ndarray, first: int, rows: int, columns: int, out: np.ndarray) -> None:
-    """Write pairs of adjacent rows of x, of bfloat16 or of float32 that is rounded; a row after the last one is 0."""
+    """Write pairs of adjacent rows of x, rounded to bfloat16; the last of an odd number of rows is paired with 0."""
     for i in range((rows + 1) // 2):
         one, two, pairs = x[first + 2 * i], x[min(first + 2 * i + 1, len(x) - 1)], out[i]
         if 2 * i + 1 < rows:

@@ -61,13 +61,13 @@ def takes_logits(x: Array, index: Array, smoothing: float) -> bool:
 
 
 def cross_entropy(x: Array, index: Any, class_weight: Any, smoothing: float) -> tuple[Any, Any, Any, Any]:
-    """Return the losses, those for uniform targets with smoothing, and row maxima and sums of exponentials."""
+    """Return the losses, the losses for uniform targets (or None), row maxima, and row sums of exponentials."""
     if x.ndim > 2:
         return _cross_entropy_of_planes(x, index)
     n, classes = x.shape
     rows = empty((2 if smoothing else 1, n), x.dtype)
     top, total = empty((n, 1), x.dtype), empty((n, 1), x.dtype)
-    whole = float(class_weight.sum() if smoothing and class_weight is not None else classes)  # read for smoothing
+    whole = float(class_weight.sum() if smoothing and class_weight is not None else classes)  # read only with smoothing
     arguments = x, _numbers(index), _vector(class_weight, x), whole, smoothing > 0, rows, top, total
     launch(loop("loops.sequences.lookup_loops", "cross_entropy"), n, _least(x), *arguments)
     return rows[0], rows[1] if smoothing else None, top, total
@@ -76,7 +76,7 @@ def cross_entropy(x: Array, index: Any, class_weight: Any, smoothing: float) -> 
 def class_margins(
     x: Array, index: Array, weight: Array | None, margin: float, divisor: int
 ) -> tuple[Array, Array] | None:
-    """Return the losses of rows and their slopes by ``divisor``; None to use the reference.
+    """Return the loss of each row, and its derivatives divided by ``divisor``; None to use the reference.
 
     ``index`` has the targets of each row; those below 0 do not count.
     """

@@ -35,7 +35,7 @@ def takes_pairs(x: Array, *others: Array) -> bool:
 
 
 def lstm(gates: Array, h: Array, w_hh: Array, bias: Array | None, cells: Array, out: Array) -> None:
-    """Run the forward of ``ops.nn.recurrent.lstm`` in place; with h, w_hh and out of bfloat16 by pairs."""
+    """Run the forward of ``ops.nn.recurrent.lstm`` in place; multiply pairs if h, w_hh and out are bfloat16."""
     h, w_hh, states = _dense(h), _dense(w_hh), out
     if out.itemsize == 2:
         out = out.view(np.uint16)
@@ -44,7 +44,7 @@ def lstm(gates: Array, h: Array, w_hh: Array, bias: Array | None, cells: Array, 
 
 
 def lstm_backward(dout: Array, dh: Array, dc: Array, gates: Array, cells: Array, w_hh: Array, da: Array) -> None:
-    """Run the backward of ``ops.nn.recurrent.lstm`` in place; with dout, w_hh and da of bfloat16 by pairs."""
+    """Run the backward of ``ops.nn.recurrent.lstm`` in place; multiply pairs if dout, w_hh and da are bfloat16."""
     dout, w_hh, slopes = _dense(dout), _dense(w_hh), da
     if da.itemsize == 2:
         dout, w_hh, da = dout.view(np.uint16), paired(w_hh[None])[0], da.view(np.uint16)

@@ -63,7 +63,7 @@ def lstm(
     start: int,
     stop: int,
 ) -> None:
-    """``states`` is ``out``; for an ``out`` of bfloat16, ``states``, ``h`` and ``across`` are pairs (``pairs.py``)."""
+    """Run all steps. ``states`` is ``out``, but if it is bfloat16, ``states``, ``h`` and ``across`` are pairs."""
     steps, batch, size = out.shape
     rows = _block(across, h.shape[1], gates)
     for low in range(start * BLOCK, min(stop * BLOCK, batch), _MOST):
@@ -97,7 +97,7 @@ def lstm_backward(
     start: int,
     stop: int,
 ) -> None:
-    """``slopes`` is ``da``; for ``da`` and ``dout`` of bfloat16, ``slopes`` and ``w_hh`` are pairs."""
+    """Run all steps of the backward. ``slopes`` is ``da``, but if it is bfloat16, ``slopes`` and ``w_hh`` are pairs."""
     steps, batch, size = dout.shape
     one = gates.dtype.type(1)
     rows, back = np.empty((_MOST, 4 * size + _APART), gates.dtype), _block(w_hh, slopes.shape[2], gates)

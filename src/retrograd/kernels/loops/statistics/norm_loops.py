@@ -1,6 +1,7 @@
 """The compiled loops of normalization over rows, groups of channels and the batch, in single precision.
 
-Sums use double precision, so squares do not overflow; if 1 / standard deviation is ``_SMALL``, differences may.
+Sums use double precision, so that squares do not overflow. Differences may overflow in single precision if
+1 / standard deviation is below ``_SMALL``, and are then computed in double precision.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ def layer_norm_second(
     start: int,
     stop: int,
 ) -> None:
-    """The rule of ``layer_norm_backward`` for the cotangents of dx, dw and db; by_w has one row per block, as dw."""
+    """The derivative of ``layer_norm_backward`` for cotangents of dx, dw and db; by_w has one row per block, as dw."""
     width = x.shape[1]
     xhat, u, h = np.empty((3, width), np.float32)
     for block in range(start, stop):

@@ -34,7 +34,7 @@ def _product(row: np.ndarray) -> float:
 
 @shared()
 def products(x: np.ndarray, length: int, out: np.ndarray, start: int, stop: int) -> None:
-    """Multiply the elements of parts, as ``sums``."""
+    """Multiply the elements of each part, for parts as in ``sums``."""
     parts = out.shape[1]
     for at in range(start, stop):
         row, first = at // parts, at % parts * length

@@ -1,4 +1,4 @@
-"""Sums and products of large arrays over all dimensions, or the last ones and others, by the loops in ``sum_loops.py``.
+"""Sums and products of large arrays over all, the last, or other dimensions, by the loops in ``sum_loops.py``.
 
 The references are NumPy's functions. The loops use double precision and round once; results do not depend on the number
 of threads.
@@ -18,7 +18,7 @@ from ... import WORTH_SHARING, compiled, loop, or_reference
 from ...runtime.threads import launch
 from ..elements.ufuncs import reduced
 
-PART = 1 << 14  # elements of a part of a row
+PART = 1 << 14  # elements of each part in which a row is summed
 SHORT = 64  # elements of a row up to which the reference is as fast
 
 
