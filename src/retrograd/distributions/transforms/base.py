@@ -310,7 +310,7 @@ class IndependentTransform(Transform):
 
     Args:
         base_transform: the transform.
-        reinterpreted_batch_ndims: how many dimensions, beside those of its own event.
+        reinterpreted_batch_ndims: the number of these dimensions, in addition to those of the base's events.
     """
 
     _compared = ("base_transform", "reinterpreted_batch_ndims")
