@@ -133,7 +133,7 @@ def render(figure: Figure, dark: bool = False) -> bytes:
 
 
 def render_light_and_dark(figure: Figure) -> tuple[bytes, bytes]:
-    """Return the figure as PNG on a white and on a dark background, which have one layout, computed once."""
+    """Return the figure as PNG on a white and on a dark background, with the same layout, computed once."""
     light, layout = render(figure), figure.get_layout_engine()
     figure.set_layout_engine(None)  # reuse the layout of the first rendering, which takes half of its time
     try:
