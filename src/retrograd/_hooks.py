@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from .core.tensor.tensor import Tensor
 
-# Methods and properties of PyTorch's Tensors that have no effect here, or are deprecated there.
+# Methods and properties of PyTorch's Tensors that have no effect in Retrograd, or are deprecated in PyTorch.
 _LEGACY_METHODS = (
     "_cdata _is_view _make_subclass _make_wrapper_subclass apply_ as_subclass bfloat16 coalesce dense_dim get_device "
     "is_coalesced is_conj is_cpu "

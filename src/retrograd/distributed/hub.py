@@ -25,7 +25,7 @@ from typing import Any, TypeAlias
 TOKEN = "RETROGRAD_HUB_TOKEN"  # environment variable of the token that ranks authenticate with
 GRACE = 2.0  # seconds to wait for an answer, for a delayed ``left``, and for an exit
 AUTHENTICATION_SECONDS = 20.0  # the time in which a connection must authenticate
-MAX_UNAUTHENTICATED = 64  # unauthenticated connections; of more, the oldest is closed
+MAX_UNAUTHENTICATED = 64  # unauthenticated connections; if there are more, the oldest is closed
 MAX_LINE_UNAUTHENTICATED, MAX_LINE = 1 << 12, 1 << 24  # bytes per line before and after authentication
 
 Message: TypeAlias = dict[str, Any]  # a JSON object: its kind is ``do``, the other fields depend on the kind

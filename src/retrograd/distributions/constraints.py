@@ -112,7 +112,7 @@ def is_dependent(constraint: object) -> bool:
     return isinstance(constraint, Dependent)
 
 
-# The docstrings of properties that have none of their own.
+# Docstrings for properties that do not define one.
 _DESCRIPTIONS = {
     "domain": "The constraint on the transform's input.",
     "codomain": "The constraint that the transform's output satisfies.",

@@ -86,7 +86,7 @@ class TransformedDistribution(Distribution):
         return x
 
     def _move_into_support(self, x: Tensor) -> Tensor:
-        """Move samples that were rounded to a bound of the support inside it. Families override this method."""
+        """Replace samples that were rounded to a bound of an open support by numbers inside. Families override this."""
         return x
 
     def sample(self, sample_shape: Shape = ()) -> Tensor:

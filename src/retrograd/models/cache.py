@@ -1,4 +1,4 @@
-"""A cache of the keys and values of earlier tokens, so that only the query of the new token is computed."""
+"""A cache of the keys and values of earlier tokens, so that each new token needs only one row of attention."""
 
 from __future__ import annotations
 

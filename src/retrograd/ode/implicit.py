@@ -40,7 +40,7 @@ class ImplicitMethod(ExplicitMethod):
     def prepare(self, rtol: float, atol: Tolerance) -> None:
         """Set the tolerances, and discard the Jacobian of another integration."""
         self.rtol, self.atol = rtol, atol
-        self.jacobian: Callable[[Array], Array] | Array | None = None  # the matrix, or its product as a function
+        self.jacobian: Callable[[Array], Array] | Array | None = None  # a matrix J, or the function x -> J x
         self.fresh = False  # whether the Jacobian was computed at the start of the current step
         self.inverse: tuple[float, Array] | None = None  # h g and the matrix (1 - h g J)^-1
         self.jacobians = 0

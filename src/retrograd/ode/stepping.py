@@ -188,7 +188,7 @@ def rolled(system: System, method: ExplicitMethod, times: Sequence[float], y: Le
 def _scanned(
     system: System, method: ExplicitMethod, starts: Sequence[float], h: float, y: Leaves, every: int
 ) -> list[Leaves]:
-    """Return the first state and every ``every``-th after it."""
+    """Return the first state and every ``every``-th state after the first."""
     several = len(starts) > every
 
     def body(state: Leaves, t: Tensor) -> tuple[Leaves, Leaves | None]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..core.mapping.batching import Call
 
 Leaves = list[Tensor]
-MAX_ROWS = 4096  # larger states are combined term by term, because a matrix of derivatives would cost memory
+MAX_ROWS = 4096  # larger states are combined term by term, because a matrix of derivatives takes much memory
 Times: TypeAlias = Sequence[Operand] | Array | Tensor  # a vector of times
 Tolerance: TypeAlias = float | Array
 

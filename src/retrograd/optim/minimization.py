@@ -207,7 +207,7 @@ def _is_pair(pair: object) -> bool:
 
 
 class _Function:
-    """A function of the nest as a function of a vector that returns numbers, for SciPy."""
+    """A user's function of a nest, called with SciPy's vector; results are Python numbers or arrays."""
 
     def __init__(self, name: str, function: Callable[[Any], object], nest: _Nest) -> None:
         self.name, self.function, self.nest = name, function, nest

@@ -39,7 +39,7 @@ _METHODS = {
 
 
 def _is_ours(fun: Function, *values: object, call: Callable[[], object]) -> bool:
-    """Return whether a Tensor is among the values, or in the result of ``call()`` since the function reads Tensors."""
+    """Return whether the values or the result of ``call()`` contain a Tensor, as if the function reads one."""
     if has_tensor(values):
         return True
     with no_grad():
@@ -249,7 +249,7 @@ def quad(
             raise ValueError("quad: Infinity inputs cannot be used with break points.")
         low, high = _first(a), _first(b)
         shares = [(float(p) - low) / (high - low) for p in points if min(low, high) < float(p) < max(low, high)]
-        inner = [0.5 - float(np.sin(np.arcsin(1 - 2 * share) / 3)) for share in shares]  # inverts ``Integral.point``
+        inner = [0.5 - float(np.sin(np.arcsin(1 - 2 * share) / 3)) for share in shares]  # inverse of Integral.point
     value, error, done = adaptive(integral, epsabs, epsrel, limit, inner)
     if not done:
         warnings.warn(

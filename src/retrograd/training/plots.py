@@ -21,7 +21,7 @@ INSTALL = "plots need Matplotlib: pip install 'retrograd[plots]'"
 COLORS = ("#3b82c4", "#e07b39", "#3f9b62", "#b0559b", "#8f7a3c", "#5b6abf", "#c2474f", "#2f9a9a")
 GUIDE: dict[str, Any] = {"color": "#888888", "linestyle": "--", "linewidth": 1}
 POINTS: dict[str, Any] = {"s": 5, "alpha": 0.25, "linewidths": 0, "color": COLORS[0]}
-STEPS = (1, 2, 5, 10)  # between tick labels
+STEPS = (1, 2, 5, 10)  # distances between tick labels, times a power of ten
 PAPER, INK = "#ffffff", "#222222"
 DARK_PAPER, DARK_INK = "#17191d", "#d6d6d6"
 

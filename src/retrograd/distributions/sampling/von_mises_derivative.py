@@ -63,8 +63,8 @@ def _slope(k: Array, z: Array) -> Array:
 def _slope_by_k(k: Array, z: Array, slope: Array) -> Array:
     """Return the derivative of dz/dk by k at a fixed z.
 
-    It is -(d^2F/dk^2) / p(z) - (cos z - A) dz/dk, and d^2F/dk^2 the integral of ((cos t - A)^2 - dA/dk) p(t), where
-    dA/dk = 1 - A / k - A^2.
+    The derivative is -(d^2F/dk^2) / p(z) - (cos z - A) dz/dk, where d^2F/dk^2 is the integral of
+    ((cos t - A)^2 - dA/dk) p(t), and dA/dk = 1 - A / k - A^2.
     """
     concentration, angle = k.astype("float64"), z.astype("float64")
     v = _circular_variance(concentration)

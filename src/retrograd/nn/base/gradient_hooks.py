@@ -40,7 +40,7 @@ class BackwardHooks:
         self.module = module
         self.hooks = hooks
         self.pre_hooks = pre_hooks
-        self.grad_output: tuple[object, ...] | None = None  # None unless only the inputs' gradients are missing
+        self.grad_output: tuple[object, ...] | None = None  # set while the inputs' gradients are still missing
         self.watches_inputs = False
 
     def watch_inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -43,7 +43,7 @@ class LazyModuleMixin(Module):
         return any(map(is_lazy, (*self._parameters.values(), *self._buffers.values())))
 
     def _save_to_state_dict(self, destination: dict[str, object], prefix: str, keep_vars: bool) -> None:
-        """As for any module; uninitialized parameters and buffers are saved as such."""
+        """Save the state as for any module; uninitialized parameters and buffers are saved as such."""
         lazy = {prefix + name: value for name, value in self._own_tensors().items() if is_lazy(value)}
         tables = self._parameters, self._buffers
         try:
@@ -64,7 +64,7 @@ class LazyModuleMixin(Module):
         self, state_dict: dict[str, object], prefix: str, local_metadata: dict[str, object], strict: bool,
         missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
     ) -> None:  # fmt: skip
-        """As for any module, after materializing with the shapes in ``state_dict``."""
+        """Materialize with the shapes in ``state_dict``, then load the state as for any module."""
         given = dict(state_dict)
         for name, own in self._own_tensors().items():
             value = state_dict.get(prefix + name)

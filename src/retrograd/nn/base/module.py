@@ -22,7 +22,7 @@ from .state import check_name as _check_name
 
 Self = TypeVar("Self", bound="Module")
 T = TypeVar("T")
-Declaration = type | None  # not written in the class, where `type` is the name of a method
+Declaration = type | None  # defined outside of the class, where `type` is a method
 
 
 class Module(State):

@@ -1,6 +1,6 @@
 """``DistributedDataParallel``: one model in many processes, each with a part of the batch.
 
-Gradients lie in buckets, buffers that are summed over all ranks while the backward pass continues.
+Gradients are stored in buckets: buffers that are summed over all ranks while the backward pass continues.
 """
 
 from __future__ import annotations

@@ -175,4 +175,4 @@ class MultiheadAttention(Module):
 
 
 if not TYPE_CHECKING:
-    __getattr__ = legacy_names("retrograd.nn.attention")  # PyTorch's path, retrograd.nn.attention, leads here
+    __getattr__ = legacy_names("retrograd.nn.attention")  # also used as retrograd.nn.attention

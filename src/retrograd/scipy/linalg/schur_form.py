@@ -1,4 +1,4 @@
-"""The Schur decomposition and its derivative, of real matrices also with 2 x 2 blocks."""
+"""The Schur decomposition and its derivative; for real matrices, the triangular factor may have 2 x 2 blocks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _solved(t: Array, q: Array, blocks: list[tuple[int, int]]) -> Array:
     solution of a Sylvester equation, from the last block to the first.
     """
     n = len(t)
-    rest = np.zeros_like(q[:0, :0])  # y in the rows and columns behind the block
+    rest = np.zeros_like(q[:0, :0])  # y in the rows and columns after the block
     for first, end in reversed(blocks):
         size = end - first
         inner, behind = adjoint(t[first:end, first:end]), adjoint(t[end:, end:])

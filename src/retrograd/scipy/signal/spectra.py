@@ -58,7 +58,7 @@ def _transforms(
     signals: list[Tensor], fs: float, window: Window, nperseg: int | None, noverlap: int | None, nfft: int | None,
     kind: Detrend, onesided: bool, boundary: str | None = None, pad: bool = False,
 ) -> tuple[Tensor, Tensor, list[Tensor], Tensor, bool]:  # fmt: skip
-    """Return frequencies, times, the transforms of segments, frequencies last, the window, and whether one-sided."""
+    """Return frequencies, times, the segments' transforms (frequencies last), the window, and whether one-sided."""
     length = max(x.shape[-1] for x in signals)
     signals = [padded(x, 0, length - x.shape[-1], x.ndim - 1) for x in signals]
     dtype = signals[0].array.real.dtype

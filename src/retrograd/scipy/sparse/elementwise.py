@@ -1,6 +1,7 @@
 """Methods of sparse arrays: elementwise functions of NumPy, comparisons, and counts, which have no derivative.
 
-``__array__`` and ``matvec``, which NumPy and SciPy look up on a sparse array, raise errors that name the alternative.
+NumPy and SciPy look up two more methods on a sparse array: ``__array__``, which raises an error that names the
+alternative, and ``matvec``, by which SciPy accepts the array as a linear operator.
 ``with_scipys`` implements Python's operators between a Tensor and a sparse matrix of SciPy.
 """
 

@@ -174,7 +174,7 @@ def _krylov(
 def _matrix_free(
     name: str, A: LinearOperator, b: Tensor, x0: Array | None, M: MatrixLike, options: dict[str, Any]
 ) -> tuple[Tensor, int]:
-    """Solve with the matrix given as a LinearOperator; differentiable with respect to all Tensors that this reads."""
+    """Solve with the matrix given as a LinearOperator; differentiable with respect to the Tensors that it reads."""
     vector = b.reshape(-1)
     (leaf,), structure = flatten(vector)
     solver = _MatrixFree(name, structure, x0, None if M is None else constant(M), options)

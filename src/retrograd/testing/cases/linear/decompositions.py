@@ -180,7 +180,7 @@ CASES += [
 ]
 
 
-# low_rank: Cases of decompositions of low rank, multiplied to the original matrix, which has this rank.
+# low_rank: Cases of low-rank decompositions, whose factors multiply to the input, since the input has that rank.
 
 
 def thin(rng: np.random.Generator) -> Iterator[Call]:
