@@ -186,7 +186,7 @@ class Checkpoint:
         except MemoryError:
             raise
         except Exception as error:  # an invalid state may raise any error
-            raise CheckpointError(f"{self.path}: the {name} does not fit this run's: {error}") from error
+            raise CheckpointError(f"{self.path}: the state of the {name} does not fit this run: {error}") from error
 
 
 class _Snapshot:

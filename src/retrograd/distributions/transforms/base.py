@@ -148,7 +148,7 @@ class Transform:
 
 
 class InverseTransform(Transform):
-    """The inverse of a transform, as ``Transform.inv`` gives it."""
+    """The inverse of a transform, which ``Transform.inv`` returns."""
 
     _inv: Transform
 
