@@ -108,7 +108,7 @@ _LAZY = (
 )  # fmt: skip
 
 
-if not TYPE_CHECKING:  # type checkers know the names above, and that there are no others
+if not TYPE_CHECKING:  # hide __getattr__ from type checkers, so that they report unknown names
 
     def _further_name(name: str) -> _Any:
         if name in _LAZY:

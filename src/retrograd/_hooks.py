@@ -1,4 +1,4 @@
-"""Register functions of higher packages for the engine, and the import hooks. Each loads its package on first use.
+"""Register import hooks, and functions of higher packages that the engine calls; each package loads at its first use.
 
 The two entries of ``sys.meta_path`` find module paths that only PyTorch's layout has, and add a backend and layers for
 Tensors to einops.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from .core.tensor.tensor import Tensor
 
-# Methods and properties of PyTorch's Tensors that have no effect here, or are deprecated there.
+# Methods and properties of PyTorch's Tensors that have no effect in Retrograd, or are deprecated in PyTorch.
 _LEGACY_METHODS = (
     "_cdata _is_view _make_subclass _make_wrapper_subclass apply_ as_subclass bfloat16 coalesce dense_dim get_device "
     "is_coalesced is_conj is_cpu "
@@ -86,7 +86,7 @@ def _tensor_subclass(cls: type) -> None:
 def _of_other_classes(
     name: str, function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
 ) -> object:
-    """Return the result of ``__torch_function__`` of the arguments, after an operator has failed on them."""
+    """Return the result of an argument's ``__torch_function__``, after an operator has failed on the arguments."""
     values = [*args, *kwargs.values()]
     values += [item for value in values if isinstance(value, (list, tuple)) for item in value]
     if not any(hasattr(type(value), "__torch_function__") for value in values):
@@ -153,7 +153,7 @@ class EinopsParts:
 
 
 class LegacyPaths:
-    """An entry of ``sys.meta_path``: finds the modules that exist in PyTorch's layout alone (``nn.modules.conv``)."""
+    """An entry of ``sys.meta_path``: finds module paths that only PyTorch's layout has (``nn.modules.conv``)."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
@@ -165,14 +165,14 @@ class LegacyPaths:
 
 
 def enter_legacy_methods(cls: type) -> None:
-    """Enter on a class each legacy method that it lacks."""
+    """Add to a class each legacy method that the class lacks."""
     for name in _LEGACY_METHODS.split():
         if name not in vars(cls):
             setattr(cls, name, LegacyMethod(name))
 
 
 def enter_finders() -> None:
-    """Enter both finders, each where it costs imports nothing."""
+    """Add both finders to ``sys.meta_path``, at positions where they do not slow down other imports."""
     sys.meta_path.insert(0, EinopsParts)
     sys.meta_path.append(LegacyPaths)
     if "einops._backends" in sys.modules:

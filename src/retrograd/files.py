@@ -115,9 +115,9 @@ def _create_locked(temporary: Path, mode: int) -> BinaryIO:
         stream = open(temporary, "xb", opener=partial(os.open, mode=mode))  # noqa: SIM115, closed by the caller
         try:
             if sys.platform != "win32":
-                with suppress(OSError):  # without locks on the file system, leftovers are not removed
+                with suppress(OSError):  # the file system has no locks, so leftovers are not removed
                     fcntl.flock(stream, fcntl.LOCK_EX)
-            if temporary.exists():  # else another writer removed it before it was locked
+            if temporary.exists():  # otherwise another writer removed the file before it was locked
                 return stream
         except BaseException:
             stream.close()
@@ -126,7 +126,7 @@ def _create_locked(temporary: Path, mode: int) -> BinaryIO:
 
 
 def _remove_leftovers(target: Path) -> None:
-    """Remove the temporary files of dead writers, as far as possible."""
+    """Try to remove the temporary files of writers that have died."""
     name = re.compile(rf"\.{re.escape(_label(target))}\.\d+-[0-9a-f]{{16}}\.tmp")
     with suppress(OSError), os.scandir(target.parent) as entries:
         for leftover in [entry.path for entry in entries if name.fullmatch(entry.name)]:

@@ -16,7 +16,7 @@ from .core.tensor.storage import byte_span, share
 from .core.tensor.tensor import Tensor, new_tensor
 from .safetensors_format import Arrays, holds
 
-_MAX_DEPTH = 100  # a limit that does not depend on the stack depth, so that what is saved can be loaded
+_MAX_DEPTH = 100  # a fixed limit, so that a file that can be saved can be loaded at any stack depth
 
 
 class _Place(NamedTuple):
@@ -77,7 +77,7 @@ class Packed:
 
 
 def _view_of(holder: _Place, place: _Place) -> list[Any] | None:
-    """Return the holder's name, and the offset and strides in elements."""
+    """Describe ``place`` as a view of ``holder``: its name, the offset and strides in elements. None if impossible."""
     width = place.array.dtype.itemsize
     strides = [stride if length > 1 else 0 for length, stride in zip(place.array.shape, place.array.strides)]
     numbers = [place.low - holder.low, *strides]

@@ -55,7 +55,7 @@ class SobolEngine:
     Args:
         dimension: the number of coordinates, up to 21201.
         scramble: shift the points and permute their digits at random; this preserves the evenness.
-        seed: of the scrambling; None uses the default generator.
+        seed: the seed of the scrambling; None uses the default generator.
 
     Attributes:
         num_generated: the number of points drawn or skipped.
@@ -121,7 +121,7 @@ class SobolEngine:
         Args:
             n: the number of points.
             out: receives the result.
-            dtype: of the result; the default dtype if None.
+            dtype: the dtype of the result; the default dtype if None.
         """
         points = self._following(n)
         if n:

@@ -30,7 +30,7 @@ from .safetensors_format import Arrays, parse_json, serialize
 from .safetensors_format import CorruptFileError as CorruptFileError
 from .safetensors_format import read as read_safetensors
 
-_STRUCTURE = "retrograd"  # metadata key of the nesting of the Tensors
+_STRUCTURE = "retrograd"  # metadata key of the nested structure
 _CHECKSUM = "retrograd.crc32"
 _OBJECTS = b"retrograd objects\n"  # prefix of pickled objects in files of earlier versions
 _TORCH_SUFFIXES = (".pt", ".pth", ".bin")
@@ -65,8 +65,8 @@ def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: Any = Non
         pickle_module, pickle_protocol: ignored, as are PyTorch's other options; for compatibility.
 
     Raises:
-        TypeError: a value has another type, or is complex128, which safetensors does not support; the message has its
-            path.
+        TypeError: a value has none of these types, or is complex128, which safetensors does not support; the message
+            names the value's path.
         ValueError: the nesting is more than 100 levels deep, or values other than Tensors take more than 100 MB in a
             safetensors file.
         RuntimeError: another thread changed a Tensor during the call.
@@ -109,7 +109,7 @@ def load(
     mmap: bool | None = None,
     **options: Any,
 ) -> Any:
-    """Load what ``save`` wrote; another program's safetensors file as a dictionary of Tensors.
+    """Load a file that ``save`` wrote. Another program's safetensors file is loaded as a dictionary of Tensors.
 
     For weights in several files pass the index (``model.safetensors.index.json``).
 
@@ -242,7 +242,7 @@ def _placed(tensor: Tensor, location: str, map_location: Any) -> Tensor:
 
 def write_file(path: Any, arrays: Arrays, structure: Any, with_structure: bool = True) -> None:
     """Write arrays and structure to a file atomically."""
-    # A file without a structure has the checksum of "null"; a saved None must have another one.
+    # A file without a structure has the checksum of "null"; a saved None must have a different checksum.
     text = "null" if not with_structure else " null" if structure is None else json.dumps(structure)
     checksum = _checksum(arrays, text)
     metadata = {"format": "pt", _CHECKSUM: str(checksum)}

@@ -289,7 +289,7 @@ def test_leapfrog_keeps_the_energy_and_has_gradients():
     ("call", "error", "message"),
     [
         (lambda: solve(lambda t, y: y**2, double([1.0]), [0.0, 2.0]), SolveError, "step size fell|steps ended"),
-        (lambda: solve(lambda t, y: y, double([1.0]), [0.0, 9.0], max_steps=3), SolveError, "3 steps ended"),
+        (lambda: solve(lambda t, y: y, double([1.0]), [0.0, 9.0], max_steps=3), SolveError, "3 steps reached"),
         (lambda: solve(lambda t, y: y, double([float("nan")]), [0.0, 1.0]), SolveError, "not finite at t = 0.0"),
         (lambda: solve(lambda t, y: y / 0, double([1.0]), [0.0, 1.0]), SolveError, "not finite at t = 0.0"),
         (lambda: solve(lambda t, y: y, double([1.0]), [0.0, 1.0], method="lsoda"), ValueError, "method must be one of"),

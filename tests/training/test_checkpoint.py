@@ -163,7 +163,7 @@ def test_a_damaged_header_is_never_taken_for_good(tmp_path):
 def test_checkpoints_of_other_runs_are_refused(tmp_path):
     model, checkpoint = small(tmp_path)
     checkpoint.save(1)
-    with pytest.raises(CheckpointError, match=r"holds \['model', 'optimizer'\], this run has \['model'\]"):
+    with pytest.raises(CheckpointError, match=r"the checkpoint has \['model', 'optimizer'\], this run has \['model'\]"):
         Checkpoint(checkpoint.path, model=model).resume()
     with pytest.raises(CheckpointError, match=r"model does not fit[\s\S]*size mismatch"):
         small(tmp_path, width=4)[1].resume()

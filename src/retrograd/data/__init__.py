@@ -1,7 +1,7 @@
 """Data sets, samplers and the DataLoader, as in ``torch.utils.data``, and the named data sets.
 
-``loader`` and ``worker`` load batches, in other processes if asked, ``named`` and ``download`` fetch and cache public
-data sets. ``training``, ``sklearn`` and the command import it.
+``loader`` and ``worker`` load batches, optionally in worker processes or threads; ``named`` and ``download`` fetch and
+cache public data sets. The packages ``training``, ``sklearn`` and ``cli`` import this package.
 """
 
 from typing import TYPE_CHECKING

@@ -23,7 +23,7 @@ def default_collate(batch: Sequence[object]) -> Any:
     Tensors and NumPy arrays of one shape ``(...)`` become one Tensor of shape ``(len(batch), ...)``; numbers become a
     Tensor of shape ``(len(batch),)``, Python floats in float64; strings and bytes stay as they are; mappings, named
     tuples and sequences are collated field by field, plain tuples into a list. Arrays of different shapes and sequences
-    of different lengths raise RuntimeError, anything else TypeError. The rules are those of ``torch.utils.data``.
+    of different lengths raise RuntimeError, anything else TypeError. The rules are the same as in ``torch.utils.data``.
 
     Args:
         batch: a non-empty sequence of samples of one type.
@@ -43,7 +43,7 @@ def collate(batch: Sequence[Any], *, collate_fn_map: CollateMap | None = None) -
     Args:
         collate_fn_map: functions by type or tuple of types, called as ``function(batch, collate_fn_map=...)``. An exact
             type precedes the base classes. ``default_collate`` uses ``default_collate_fn_map``, to which a program may
-            add its own types. Samples of other types are mappings and sequences, as in ``default_collate``.
+            add its own types. Mappings and sequences are otherwise collated as by ``default_collate``.
 
     Raises:
         RuntimeError: arrays have different shapes, or sequences different lengths.
@@ -93,7 +93,7 @@ def collate_numpy_array_fn(batch: Sequence[object], *, collate_fn_map: CollateMa
 
 
 def collate_number_fn(batch: Sequence[object], *, collate_fn_map: CollateMap | None = None) -> Tensor:
-    """Return a batch of Python numbers as a Tensor of dimension 1."""
+    """Return a batch of Python numbers as a 1-D Tensor."""
     numbers = np.array(batch)
     if numbers.dtype.kind not in _NUMBER_KINDS:
         raise _unknown(batch[0])

@@ -92,7 +92,7 @@ class StackDataset(Dataset[Any]):
         kwargs: data sets whose samples form a dict.
 
     Raises:
-        ValueError: the data sets differ in length; none is given, or some by position and some by keyword.
+        ValueError: the data sets differ in length; no data set is passed, or some by position and some by keyword.
 
     >>> from retrograd.data import StackDataset
     >>> StackDataset(image=[10, 11], label=[0, 1])[1]
@@ -127,7 +127,7 @@ class ConcatDataset(Dataset[T_co]):
 
     Raises:
         ValueError: ``datasets`` is empty or contains an IterableDataset.
-        IndexError: the index is out of range (when read).
+        IndexError: when indexed, the index is out of range.
 
     >>> from retrograd.data import ConcatDataset
     >>> joined = ConcatDataset(["abc", "de"])
@@ -235,7 +235,8 @@ def samples_at(dataset: Any, indices: Sequence[object]) -> list[Any]:
 def tensor_batch(dataset: Any, indices: Sequence[int]) -> list[Any] | None:
     """Return ``default_collate`` of the samples at ``indices``, by indexing each Tensor once.
 
-    None unless the data set is a plain TensorDataset or Subset of one: a subclass may override ``__getitem__``.
+    Return None unless the data set is a TensorDataset, or a Subset of a TensorDataset, and not of a subclass, which may
+    override ``__getitem__``.
     """
     while type(dataset) is Subset:
         indices = [dataset.indices[i] for i in indices]
@@ -256,7 +257,7 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Any = None) 
     Args:
         dataset: a data set with a length.
         lengths: numbers of samples, or fractions between 0 and 1.
-        generator: a ``retrograd.Generator`` or a NumPy one; the global generator by default.
+        generator: a ``retrograd.Generator`` or ``numpy.random.Generator``; the global generator by default.
 
     >>> from retrograd.data import random_split
     >>> train, test = random_split(range(10), [0.75, 0.25], generator=np.random.default_rng(0))

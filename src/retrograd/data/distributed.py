@@ -16,10 +16,10 @@ class DistributedSampler(Sampler[int]):
 
     Args:
         dataset: an object with a length.
-        num_replicas: the number of processes; by default that of the default process group.
+        num_replicas: the number of processes; by default the size of the default process group.
         rank: the index of this process; by default its rank in the default process group.
         shuffle: draw a new order for each ``set_epoch``.
-        seed: of the random order.
+        seed: the seed of the random order.
         drop_last: drop samples until the number is divisible by ``num_replicas``, instead of repeating the first.
 
     Raises:

@@ -31,7 +31,7 @@ class DataUnavailable(DataError):
 
 
 class DataCorrupt(DataError):
-    """A file is damaged, truncated or not the expected one. Corrupt files are never used."""
+    """A file is damaged, truncated or not the expected file. Corrupt files are never used."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class RemoteFile:
     """A file of a data set: its path, its URLs, and the expected content.
 
     ``size`` and ``sha256`` describe the decompressed bytes. ``md5_of_download`` is for mirrors that publish no other
-    checksum, and is not checked for local files, which may be decompressed or compressed anew. ``problem`` takes
-    decompressed bytes of the right size and returns what is wrong with them, or None.
+    checksum, and is not checked for local files, which may have been decompressed or compressed again. ``problem``
+    takes decompressed bytes of the right size and returns what is wrong with them, or None.
     """
 
     path: str
@@ -146,7 +146,7 @@ def _download(file: RemoteFile, progress: Progress | None) -> bytes:
         except (OSError, HTTPException, DataCorrupt) as error:
             failures.append(f"{host}: {' '.join(str(error).split()).strip('<>')}")
             if isinstance(error, HTTPError):
-                error.close()  # it is the response, with a connection
+                error.close()  # an HTTPError is also the response, with an open connection
             continue
         path = cache_folder() / (f"{file.path}.gz" if url.endswith(".gz") else file.path)
         try:

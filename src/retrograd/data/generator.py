@@ -10,7 +10,7 @@ from ..ops.make.generators import default_generator
 
 
 def numpy_generator(generator: object = None) -> np.random.Generator:
-    """Return ``generator`` itself, the one inside a ``retrograd.Generator``, or the global one for None."""
+    """Return ``generator`` itself, the generator inside a ``retrograd.Generator``, or for None the global generator."""
     if generator is None:
         generator = default_generator
     numpy = getattr(generator, "numpy", generator)

@@ -21,16 +21,16 @@ from .worker import Fetcher, IterableFetcher, MapFetcher, Signal, Task, WorkerPo
 
 T_co = TypeVar("T_co", covariant=True)
 
-# Attributes that others follow from, such as the samplers and the function that loads a batch.
+# Attributes that cannot be set later, because other attributes are computed from them.
 _FIXED = frozenset({"batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"})
 
 
 class _Batches(Iterator[T_co]):
-    """The batches of one epoch. As long as the loader's, and independent of how many batches are left."""
+    """An iterator over the batches of one epoch. Its length is the loader's, however many batches are left."""
 
     def __init__(self, batches: Generator[T_co, None, None], loader: DataLoader[T_co]) -> None:
         self._batches, self._loader = batches, loader
-        self.close = batches.close  # ends the workers of the epoch
+        self.close = batches.close  # also stops the workers of the epoch
 
     def __next__(self) -> T_co:
         return next(self._batches)
@@ -116,7 +116,7 @@ class DataLoader(Generic[T_co]):
         if batch_size is None and drop_last:
             raise ValueError("DataLoader: drop_last needs a batch_size")
         if generator is not None:
-            numpy_generator(generator)  # checks the type
+            numpy_generator(generator)  # raises an error if the type is wrong
         if sampler is None and not iterable:
             sampler = RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
         if batch_sampler is not None:
@@ -158,7 +158,7 @@ class DataLoader(Generic[T_co]):
         return size // self.batch_size if self.drop_last else -(-size // self.batch_size)
 
     def _get_iterator(self) -> Iterator[T_co]:
-        """Return a new iterator over the batches. Subclasses of packages call it in their own ``__iter__``."""
+        """Return a new iterator over the batches. Subclasses in other packages call this method in ``__iter__``."""
         return DataLoader.__iter__(self)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -228,12 +228,12 @@ class DataLoader(Generic[T_co]):
         """Restore the position of the loader and the states of its generators from ``state_dict``.
 
         The next iteration continues the saved epoch; the one after it starts a new epoch. ValueError if the state is
-        invalid, or of a loader with another number of batches or generators.
+        invalid, or comes from a loader with a different number of batches or generators.
         """
         generators = self._generators()
         if state["batches_in_epoch"] != self._length():
             raise ValueError(
-                f"DataLoader: the state is of a loader with {state['batches_in_epoch']} batches in an epoch, "
+                f"DataLoader: the state comes from a loader with {state['batches_in_epoch']} batches in an epoch, "
                 f"but this loader has {self._length()}"
             )
         if len(state["generators"]) != len(generators):

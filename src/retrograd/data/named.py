@@ -153,7 +153,7 @@ class _IdxFile(NamedTuple):
         return RemoteFile(f"{folder}/{self.name}", urls, size, sha256, md5_of_download, self.problem)
 
     def problem(self, content: bytes) -> str | None:
-        """Return what is wrong with the content, or None; labels are 1-d and at most 9."""
+        """Return a description of what is wrong with the content, or None; labels must be 1-d and at most 9."""
         if content[: len(self.header)] != self.header or len(content) != len(self.header) + math.prod(self.shape):
             return f"not uint8 of shape {self.shape} in IDX format"
         if len(self.shape) == 1 and max(content[len(self.header) :]) > 9:

@@ -58,7 +58,7 @@ class RandomSampler(Sampler[int]):
     Args:
         replacement: draw the indices independently, so that an index may be repeated.
         num_samples: the number of indices in an epoch; the length of ``data_source`` by default.
-        generator: a ``retrograd.Generator`` or a NumPy one; the global generator by default.
+        generator: a ``retrograd.Generator`` or ``numpy.random.Generator``; by default the global generator.
 
     Raises:
         TypeError: ``replacement`` is not a bool.
@@ -110,7 +110,7 @@ class SubsetRandomSampler(Sampler[int]):
     """The given ``indices`` in random order.
 
     Args:
-        indices: a sequence of indices, those of a training split for instance.
+        indices: a sequence of indices, for instance the indices of a training split.
 
     >>> from retrograd.data import SubsetRandomSampler
     >>> sorted(SubsetRandomSampler([7, 3, 5], generator=np.random.default_rng(0)))

@@ -199,14 +199,16 @@ class ProcessWorker:
         self.info = info
         self._owner = os.getpid()
         self._connection, theirs = context.Pipe()
-        # A forked process inherits this process's ends of the pipes and must close them, or it never sees this one end.
+        # A forked process inherits this process's ends of the pipes. It must close them; otherwise its own pipe stays
+        # open, and it waits forever, after this process has ended.
         forked = context.get_start_method() == "fork"
         inherited = [worker._connection for worker in siblings] + [self._connection] if forked else []
         self._process = context.Process(  # type: ignore[attr-defined]
             target=_serve, args=(theirs, inherited, fetch, info, init_fn), name=f"DataLoader-{info.id}", daemon=True
         )
         with warnings.catch_warnings():
-            # Python 3.12 warns about a fork in a multithreaded process. BLAS threads survive it; ours start afterwards.
+            # Python 3.12 warns about a fork in a multithreaded process. BLAS libraries support a fork, and our own
+            # threads start after it.
             warnings.filterwarnings("ignore", "(?s).*fork", DeprecationWarning)
             self._process.start()
         theirs.close()
@@ -279,8 +281,8 @@ def _serve(
                 _seed_global_generators(info.seed)  # programs seed their own generators with ``initial_seed()``
                 init_fn(info.id)
                 started = True
-            # Forked workers start with equal global generators and would draw equal augmentations. What they draw must
-            # depend only on the batch, not on the worker that loads it.
+            # Forked workers start with equal global generators and would draw equal augmentations. Random numbers must
+            # depend only on the batch, not on the worker that loads the batch.
             _seed_global_generators(int(np.random.SeedSequence([task.seed, task.batch]).generate_state(1)[0]))
             answer = ForkingPickler.dumps((True, load(fetch, task)))
         except Exception as error:

@@ -65,7 +65,7 @@ def all_reduce(
     """Combine the Tensors of all ranks elementwise, in place. All ranks receive bitwise equal results.
 
     Args:
-        tensor: of the same shape and dtype on all ranks; written in place.
+        tensor: a Tensor of the same shape and dtype on all ranks; written in place.
         op: ``SUM``, ``AVG``, ``PRODUCT``, ``MIN``, ``MAX``; for integers also ``BAND``, ``BOR``, ``BXOR``. Half
             precision is accumulated in float32.
         group: the participating ranks; all by default.
@@ -102,7 +102,7 @@ def reduce(
     """Combine the Tensors of all ranks into rank ``dst``'s Tensor; the others are unchanged.
 
     Args:
-        tensor: of the same shape and dtype on all ranks.
+        tensor: a Tensor of the same shape and dtype on all ranks.
         dst: the global rank.
 
     Raises:
@@ -133,7 +133,7 @@ def broadcast(tensor: Tensor, src: int = 0, group: object = None, async_op: bool
     """Copy rank ``src``'s Tensor into the Tensors of all ranks.
 
     Args:
-        tensor: of the same shape and dtype on all ranks; written in place on all but ``src``.
+        tensor: a Tensor of the same shape and dtype on all ranks; written in place on all but ``src``.
         src: the global rank.
 
     Raises:

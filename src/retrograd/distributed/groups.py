@@ -23,9 +23,9 @@ from .nccl import NCCLTransport
 
 DEFAULT_TIMEOUT = timedelta(minutes=30)
 _TEXT = 512  # bytes of a call's description that ranks compare
-_SPIN_SECONDS = 2e-3  # how long a rank polls without sleeping
-_REPORT_SECONDS = 0.5  # how long a rank waits before it informs the hub
-_BACKGROUND_POLL_SECONDS = 5e-4  # between polls on the communicator's thread
+_SPIN_SECONDS = 2e-3  # a rank polls for this long without sleeping
+_REPORT_SECONDS = 0.5  # a rank informs the hub after it has waited for this long
+_BACKGROUND_POLL_SECONDS = 5e-4  # the pause between polls on the communicator's thread
 
 urgent = threading.Event()  # set while the program waits for the communicator's thread
 
@@ -46,7 +46,7 @@ class ProcessGroup:
         self.backend = backend
         self.number = number
         self._comm = comm
-        self._headers = comm.Dup()  # a communicator of its own keeps descriptions of calls apart from their data
+        self._headers = comm.Dup()  # a separate communicator for the descriptions of calls
         self._host: Transport = MPITransport(comm) if comm.size > 1 else OneProcessTransport()
         self._devices: NCCLTransport | None = None
         self._mine, self._all = np.zeros(2, np.int64), np.zeros(2, np.int64)
@@ -130,7 +130,7 @@ class ProcessGroup:
         found: dict[str, list[int]] = {}
         for rank, row in zip(self.ranks, descriptions, strict=True):
             found.setdefault(bytes(row).rstrip(b"\0").decode(errors="replace"), []).append(rank)
-        # Small groups come first, because they are more likely to be the wrong ones.
+        # List calls of few ranks first, because these are more likely to be the wrong calls.
         parts = sorted(found.items(), key=lambda item: (len(item[1]), -item[1][0]))
         calls = [f"{listed(ranks)} call{'s' * (len(ranks) == 1)} {text}" for text, ranks in parts[:4]]
         return "the ranks make different calls: " + ", ".join(calls) + (", ..." if len(parts) > 4 else "")

@@ -1,6 +1,6 @@
 """A rank's connection to the hub (``hub.py``).
 
-The rank reports its identity, long waits, errors and its exit, and ends when the hub demands it. A thread reads the
+The rank reports its identity, long waits, errors and its exit, and exits when the hub requests it. A thread reads the
 hub's messages, so that a rank answers while its program computes or waits.
 """
 
@@ -116,7 +116,8 @@ class Guard:
     def end(self, text: str, code: int = 1, show: Callable[[], object] | None = None) -> None:
         """End all ranks with an exit code and a reason; return if there is no hub, so that the caller reports it.
 
-        The first rank to claim reports for all: it calls ``show``, then the hub prints the text in one line.
+        The rank whose claim reaches the hub first reports for all ranks: it calls ``show``, then the hub prints the
+        text in one line.
 
         Args:
             text: the reason; ``{ranks}`` in it is replaced by the ranks that give the same reason.

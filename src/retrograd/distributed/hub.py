@@ -25,7 +25,7 @@ from typing import Any, TypeAlias
 TOKEN = "RETROGRAD_HUB_TOKEN"  # environment variable of the token that ranks authenticate with
 GRACE = 2.0  # seconds to wait for an answer, for a delayed ``left``, and for an exit
 AUTHENTICATION_SECONDS = 20.0  # the time in which a connection must authenticate
-MAX_UNAUTHENTICATED = 64  # unauthenticated connections; of more, the oldest is closed
+MAX_UNAUTHENTICATED = 64  # unauthenticated connections; if there are more, the oldest is closed
 MAX_LINE_UNAUTHENTICATED, MAX_LINE = 1 << 12, 1 << 24  # bytes per line before and after authentication
 
 Message: TypeAlias = dict[str, Any]  # a JSON object: its kind is ``do``, the other fields depend on the kind
@@ -83,9 +83,9 @@ class Peer:
         self.host = ""
         self.left = 0.0  # time of a regular exit
         self.closed = False
-        self.waits: Message | None = None  # the call in which it has waited for long
+        self.waits: Message | None = None  # the call in which the rank has waited for long
         self.where: Message | None = None
-        self.claim: Message | None = None  # the fault that it reports, if it is the speaker
+        self.claim: Message | None = None  # the fault that the rank wants to report; one rank becomes the speaker
 
     def send(self, message: str) -> None:
         with contextlib.suppress(OSError):
@@ -144,7 +144,7 @@ class Hub:
     def accept(self) -> None:
         with contextlib.suppress(OSError):  # disconnected again, or too many open files
             peer = Peer(self.listener.accept()[0])
-            peer.connection.settimeout(GRACE)  # so that a rank that does not read cannot block
+            peer.connection.settimeout(GRACE)  # so that a rank that does not read cannot block the hub
             self.peers.append(peer)
             self.selector.register(peer.connection, selectors.EVENT_READ, peer)
         for peer in self.unauthenticated()[:-MAX_UNAUTHENTICATED]:
@@ -284,7 +284,7 @@ class Hub:
             waits = peer.waits
             if waits is None or peer.closed:
                 continue
-            # Messages that the others sent before they left may still arrive.
+            # Messages that other ranks sent before they left may still arrive.
             gone = [rank for rank in waits["members"] if rank in self.ranks and self.ranks[rank].left]
             if gone and now - max(waits["since"], *(self.ranks[rank].left for rank in gone)) > GRACE:
                 verb = "has" if len(gone) == 1 else "have"

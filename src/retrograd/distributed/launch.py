@@ -63,20 +63,21 @@ def init_process_group(
 ) -> None:
     """Create the default process group. All processes that ``mpiexec`` started must call it.
 
-    A program that runs as one process needs neither ``mpiexec`` nor MPI. With several processes,
-    afterwards the whole job ends, with one line that names the rank and the reason, when a rank dies, raises an
-    uncaught error, exits before the others, or does not reach a collective within the timeout.
+    A program that runs as one process needs neither ``mpiexec`` nor MPI. After the call, if one of several ranks dies,
+    raises an uncaught error, exits before the others, or does not reach a collective within the timeout, the whole job
+    ends with one line that names the rank and the reason.
 
     Args:
         backend: ``"mpi"``. PyTorch's ``"gloo"``, ``"nccl"`` and ``"cpu:gloo,cuda:nccl"`` are aliases: NumPy arrays
             are sent by MPI, CuPy arrays by NCCL.
-        timeout: of a collective, a timedelta or seconds; 30 minutes by default.
-        world_size, rank: the expected values, which must equal those of the launcher.
+        timeout: the time limit of a collective, a timedelta or seconds; 30 minutes by default.
+        world_size, rank: the expected values, which must equal the launcher's values.
         init_method, store, group_name, pg_options, device_id: ignored; for compatibility.
 
     Raises:
         ImportError: the job has several processes, and mpi4py is not installed (extra ``mpi``).
-        RuntimeError: it was called before, or the launcher's number of processes or rank differs from the expected.
+        RuntimeError: the default group exists already, or the launcher's number of processes or rank is not the
+            expected one.
         ValueError: ``backend`` is unknown or ``timeout`` is not positive.
 
     >>> import retrograd.distributed as dist
@@ -170,7 +171,7 @@ def new_group(
 
     Args:
         ranks: the members' global ranks, all by default; they are sorted, as in PyTorch.
-        timeout: of the group's collectives; that of the default group by default.
+        timeout: the time limit of the group's collectives; by default the time limit of the default group.
         backend, pg_options, use_local_synchronization, group_desc, device_id: ignored; for compatibility.
 
     Returns:

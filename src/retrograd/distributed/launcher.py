@@ -36,7 +36,7 @@ def integer_of(name: str) -> int:
     """Return the integer in an environment variable.
 
     Raises:
-        RuntimeError: the variable does not hold an integer.
+        RuntimeError: the value of the variable is not an integer.
     """
     try:
         return int(os.environ[name])

@@ -1,4 +1,4 @@
-"""Collectives on NumPy arrays by MPI (mpi4py), non-blocking, and of one process, which needs no MPI.
+"""Non-blocking collectives on NumPy arrays by MPI (mpi4py), and their equivalents for one process without MPI.
 
 ``MPITransport`` and ``NCCLTransport`` have the same methods, which take contiguous arrays and return requests to poll.
 """

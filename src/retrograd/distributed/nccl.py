@@ -35,7 +35,7 @@ class NCCLTransport:
     Args:
         cupy: the CuPy module.
         device: the GPU of this rank; set in every call, because the current device is per thread.
-        size, rank: of the group.
+        size, rank: the size of the group, and this process's rank in it.
         share: broadcasts the value passed on rank 0 to all ranks.
 
     Raises:
@@ -47,7 +47,7 @@ class NCCLTransport:
         try:
             from cupy.cuda import nccl
         except ImportError:
-            raise RuntimeError("collectives on GPUs need a CuPy with NCCL; install nvidia-nccl") from None
+            raise RuntimeError("collectives on GPUs need CuPy with NCCL; install nvidia-nccl") from None
         self.nccl = nccl
         identity = share(nccl.get_unique_id() if rank == 0 else None)
         with device:
@@ -66,7 +66,7 @@ class NCCLTransport:
         return getattr(self.nccl, f"NCCL_{name}")
 
     def _count_and_type(self, array: CuPyArray) -> tuple[int, int]:
-        """Return the element count and the NCCL type; a complex element counts as two real ones."""
+        """Return the element count and the NCCL type; a complex element counts as two real elements."""
         if array.dtype.kind == "c":
             real = array.reshape(-1).view(array.real.dtype)
             return real.size, self._type(real)

@@ -30,7 +30,7 @@ class ReduceOp(Enum):
     BOR = "bor"
     BXOR = "bxor"
 
-    RedOpType: ClassVar[type[ReduceOp]]  # PyTorch's class of the members
+    RedOpType: ClassVar[type[ReduceOp]]  # the name of PyTorch's class
 
 
 ReduceOp.RedOpType = ReduceOp

@@ -1,7 +1,8 @@
 """Map constraints to transforms onto the constrained region: ``biject_to`` and ``transform_to``.
 
-``biject_to(constraint)`` is a bijective transform from the real numbers to the region, with its log-determinant: for
-sampling in free coordinates. ``transform_to(constraint)`` need not be bijective: for optimizing free parameters.
+``biject_to(constraint)`` returns a bijective transform from the real numbers to the region, with its log-determinant,
+for sampling in unconstrained coordinates. ``transform_to(constraint)`` returns a transform that need not be bijective,
+for the optimization of unconstrained parameters.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class ConstraintRegistry:
         """Return a transform whose outputs satisfy the constraint.
 
         Raises:
-            NotImplementedError: none is registered.
+            NotImplementedError: no transform is registered for the class of the constraint.
         """
         factory = self._registry.get(type(constraint))
         if factory is None:

@@ -75,7 +75,7 @@ class Constraint:
 
 
 class Dependent(Constraint):
-    """A placeholder for a region that depends on other variables, so that only instances know it."""
+    """A placeholder for a region that depends on other variables, so that only an instance of a distribution has it."""
 
     def __init__(self, *, is_discrete: bool | None = None, event_dim: int | None = None) -> None:
         self._is_discrete, self._event_dim = is_discrete, event_dim
@@ -112,7 +112,7 @@ def is_dependent(constraint: object) -> bool:
     return isinstance(constraint, Dependent)
 
 
-# The docstrings of properties that have none of their own.
+# Docstrings for properties that do not define one.
 _DESCRIPTIONS = {
     "domain": "The constraint on the transform's input.",
     "codomain": "The constraint that the transform's output satisfies.",
@@ -216,7 +216,7 @@ class _Joined(Constraint):
 
 
 class Cat(_Joined):
-    """One constraint per piece along ``dim``, for Tensors joined by ``rg.cat``; ``lengths`` are those of the pieces."""
+    """One constraint per piece along ``dim``, for Tensors of these ``lengths`` joined by ``rg.cat``."""
 
     def __init__(self, cseq: Sequence[Constraint], dim: int = 0, lengths: Sequence[int] | None = None) -> None:
         super().__init__(cseq, dim)

@@ -200,7 +200,7 @@ class Distribution:
             value: a Tensor whose shape broadcasts with ``batch_shape + event_shape``.
 
         Raises:
-            ValueError: the value has another shape or lies outside the support.
+            ValueError: the value does not broadcast or lies outside the support.
         """
         if self._validate_args:
             self._validate_sample(value)
@@ -213,7 +213,7 @@ class Distribution:
         """Return the cumulative distribution function at a value.
 
         Raises:
-            ValueError: the value has another shape or lies outside the support.
+            ValueError: the value does not broadcast or lies outside the support.
         """
         if self._validate_args:
             self._validate_sample(value)
@@ -276,7 +276,7 @@ class ExponentialFamily(Distribution):
         return self.cross_entropy_to(self) - self._mean_carrier_measure
 
     def cross_entropy_to(self, q: ExponentialFamily) -> Tensor:
-        """Return -E[log q(x)] for samples x of this distribution and q of the same family, without the term of k."""
+        """Return -E[log q(x)] for samples x of this distribution and q of the same family, without the term E[k]."""
         parameters = self._natural_params
         with recording(True):
             expected = self._expected_statistics(parameters)

@@ -14,7 +14,7 @@ class Independent(Distribution):
 
     Args:
         base_distribution: the distribution.
-        reinterpreted_batch_ndims: how many dimensions.
+        reinterpreted_batch_ndims: the number of these dimensions.
 
     Raises:
         ValueError: the batch has fewer dimensions.

@@ -18,7 +18,7 @@ Transformed = TypeVar("Transformed", bound="TransformedDistribution")
 
 
 class TransformedDistribution(Distribution):
-    """The distribution of f(x) for samples x of another and an invertible f, by the change of variables.
+    """The distribution of f(x) for samples x of another distribution and an invertible function f.
 
     ``log p(y) = log p(x) - log |dy/dx|`` with ``x = f^-1(y)``.
 
@@ -86,7 +86,7 @@ class TransformedDistribution(Distribution):
         return x
 
     def _move_into_support(self, x: Tensor) -> Tensor:
-        """Move samples that rounding put on the bounds of the support into it. Families override this method."""
+        """Replace samples that were rounded to a bound of an open support by numbers inside. Families override this."""
         return x
 
     def sample(self, sample_shape: Shape = ()) -> Tensor:

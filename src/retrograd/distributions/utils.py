@@ -41,7 +41,7 @@ def broadcast_all(*values: Tensor | Number) -> tuple[Tensor, ...]:
         if not isinstance(value, Tensor) and not is_array(value) and not is_number(value):
             raise ValueError(f"parameters must be Tensors, arrays or numbers, got {type(value).__name__}")
     first = next((as_tensor(value) for value in values if not is_number(value)), None)
-    # If all Tensors hold integers, numbers become floats: 0.5 must not be truncated to 0.
+    # If all Tensors have integer dtypes, numbers become floats: 0.5 must not be truncated to 0.
     like = tensor(0.0) if first is None or not first.is_floating_point() else first
     tensors = [
         tensor(value, dtype=like.dtype, device=like.device) if is_number(value) else as_tensor(value)

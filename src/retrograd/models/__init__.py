@@ -1,7 +1,8 @@
-"""The networks of ``retrograd train``, and those for which published weights exist; programs may modify them.
+"""The networks of ``retrograd train``, and networks for which published weights exist.
 
 ``gpt2``, ``llama`` and ``bert`` have the parameter names of their published weights, ``cache`` keeps keys and values
-between tokens, ``language`` generates text, ``classifiers`` are small networks. ``weights`` and the command import it.
+between tokens, ``language`` generates text, ``classifiers`` are small networks. The packages ``weights`` and ``cli``
+import this package.
 """
 
 from .bert import BERT as BERT

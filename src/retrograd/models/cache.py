@@ -1,4 +1,4 @@
-"""A cache of the keys and values of earlier tokens, so that a new token costs one row of attention."""
+"""A cache of the keys and values of earlier tokens, so that each new token needs only one row of attention."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class KeyValueCache:
 
 
 def _extended(memory: Array, known: Tensor, new: Tensor) -> Array:
-    """Append ``new`` to what is known, along dimension 2, and return the memory, which doubles when it is full."""
+    """Append ``new`` to the known part of the buffer ``memory``; return the buffer, or a larger one if it is full."""
     batch, heads, start, channels = known.shape
     stop = start + new.shape[2]
     if memory.shape[2] < stop:

@@ -41,7 +41,7 @@ class GPT2(nn.Module):
         layers, heads, channels: the size of the transformer.
         hidden: features in a block's MLP, by default ``4 * channels``.
         dropout: the dropout probability of embeddings, attention and residual branches.
-        eps: of the layer norms.
+        eps: the eps of the layer norms.
 
     Shape: tokens ``(N, T)`` to logits ``(N, T, vocabulary)``; with a ``KeyValueCache`` as second argument, T plus the
     cache's length is at most ``context``. With ``last=True`` only the logits of the last token are computed.

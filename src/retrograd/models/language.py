@@ -157,7 +157,7 @@ def generate(
 
     Args:
         model: maps characters ``(1, T)`` to logits ``(1, T, vocabulary)``; has a ``context``. GPT2 and Llama are called
-            with a ``KeyValueCache``, so that each character costs one row until the context is full.
+            with a ``KeyValueCache``, so that a step computes one character only, until the context is full.
         prompt: the characters to continue, at least one.
         length: the number of characters to sample.
         temperature: below 1, likely characters become likelier; 0 takes the most likely one.

@@ -91,9 +91,9 @@ class Llama(nn.Module):
         groups: heads of keys and values, each for ``heads / groups`` query heads; by default ``heads``.
         hidden: features in a block's gated unit.
         head: channels of one head, by default ``channels / heads``.
-        eps: of the RMS norms.
-        base: of the rotary position embeddings.
-        scaling: of the rotary position embeddings, see ``rotary_frequencies``.
+        eps: the eps of the RMS norms.
+        base: the base of the frequencies of the rotary position embeddings.
+        scaling: the scaling of these frequencies, see ``rotary_frequencies``.
         biases: whether the four Linear layers of attention have biases.
         tied: share the weights of input and output embedding.
 

@@ -1,8 +1,8 @@
 """Layers, networks and their parameters.
 
-``base`` has ``Module`` and its parts, ``layers``, ``sequence`` and ``losses`` the modules by family, ``utils`` and
-``parallel`` what programs import under those names, ``init`` and ``functional`` PyTorch's modules of that name.
-``training``, ``models``, ``onnx`` and ``inspect`` import it.
+``base`` has the class ``Module``; ``layers``, ``sequence`` and ``losses`` have its subclasses. ``utils``, ``parallel``,
+``init`` and ``functional`` have the contents of PyTorch's modules of the same names. The packages ``training``,
+``models``, ``onnx`` and ``inspect`` import this package.
 """
 
 from typing import TYPE_CHECKING

@@ -21,7 +21,7 @@ from ..ops.table.documentation import like
 
 
 class _Here(local):
-    draws = True  # whether this thread's weights get random numbers
+    draws = True  # whether initializers in this thread draw random numbers
 
 
 _here = _Here()
@@ -29,7 +29,9 @@ _here = _Here()
 
 @contextmanager
 def no_random_weights() -> Iterator[None]:
-    """Leave Tensors as they are in ``uniform_`` and ``normal_``, and functions that end in them: for models that load.
+    """Make ``uniform_``, ``normal_`` and the initializers that call them leave Tensors unchanged.
+
+    This saves time for models whose weights are loaded from a file afterwards.
 
     >>> with rg.nn.init.no_random_weights():
     ...     layer = rg.nn.Linear(4096, 4096)
@@ -128,7 +130,7 @@ def trunc_normal_(
 
     Raises:
         ValueError: the standard deviation is not positive, or the interval is empty.
-        NotImplementedError: its dtype is not real floating.
+        NotImplementedError: the dtype of the Tensor is not real floating.
 
     >>> rg.nn.init.trunc_normal_(rg.empty(1000)).abs().max().item() <= 2
     True
@@ -362,7 +364,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
     """Fill a Tensor with a random matrix with orthonormal rows or columns, times ``gain`` (Saxe et al., 2013).
 
     Args:
-        tensor: of at least 2 dimensions; all after the first are flattened.
+        tensor: a Tensor of at least 2 dimensions; all dimensions after the first are flattened.
         gain: a factor.
 
     Raises:

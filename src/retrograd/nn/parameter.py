@@ -17,7 +17,7 @@ class Parameter(Tensor):
     """A Tensor that a Module trains: a leaf that requires grad and is listed by ``parameters()``.
 
     Args:
-        data: a Tensor, whose memory the Parameter shares; by default an empty one.
+        data: a Tensor, whose memory the Parameter shares; an empty Tensor by default.
         requires_grad: whether to compute its gradient.
 
     Raises:

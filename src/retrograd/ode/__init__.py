@@ -1,8 +1,8 @@
 """Solvers of ordinary differential equations whose solutions have derivatives of every order.
 
-``integrate`` is public: ``solve`` and ``odeint``; so is ``leapfrog`` of ``symplectic``. ``stepping`` chooses the steps,
-``explicit``, ``rosenbrock`` and ``implicit``, which knows all by name, make them, ``events`` finds zeros, ``adjoints``
-saves memory in the backward pass. Called by users and by ``scipy.integrate``.
+The public functions are ``solve`` and ``odeint`` in ``integrate``, and ``leapfrog`` in ``symplectic``. ``stepping``
+chooses step sizes; ``explicit``, ``rosenbrock`` and ``implicit`` compute a step; ``events`` finds zeros of functions of
+the solution; ``adjoints`` has backward passes that save memory. ``scipy.integrate`` uses this package.
 """
 
 from .implicit import METHODS

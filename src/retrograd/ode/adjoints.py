@@ -1,4 +1,4 @@
-"""Backward passes that do not keep every step: checkpointed segments, and integration backward in time."""
+"""Backward passes that do not store every step: checkpointed segments, and integration backward in time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .stepping import Control
 from .system import Leaves, System
 
 Plan: TypeAlias = Sequence[tuple[float, float]]  # the start and the length of every step
-State: TypeAlias = tuple[Leaves, Leaves, Leaves]  # y, the adjoint of y, and that of the parameters
+State: TypeAlias = tuple[Leaves, Leaves, Leaves]  # y, the adjoint of y, and the adjoint of the parameters
 
 
 def replayed(
@@ -77,8 +77,9 @@ def backsolved(
 ) -> Solution:
     """Return the solution, whose backward pass integrates the adjoint equation backward in time.
 
-    With a the gradient with respect to y(t) and p the parameters (Chen et al. 2018, *Neural ordinary differential
-    equations*): ``da/dt = -a df/dy``, ``dg/dt = -a df/dp``, together with y, which is reset at every output time.
+    Let a be the gradient with respect to y(t), and g the gradient with respect to the parameters p. The backward pass
+    integrates ``da/dt = -a df/dy`` and ``dg/dt = -a df/dp`` together with y, which is reset at every output time (Chen
+    et al. 2018, *Neural ordinary differential equations*).
     """
     named = getattr(f, "named_parameters", None)
     parameters = {name: x for name, x in named() if x.requires_grad} if named is not None else {}

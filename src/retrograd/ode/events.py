@@ -44,7 +44,7 @@ class Event:
     def crosses(self, a: float, b: float) -> bool:
         """Return whether the function crosses zero, in the wanted direction, between two values."""
         up, down = a <= 0 <= b and a != b, a >= 0 >= b and a != b
-        if a == 0:  # this crossing was found in the step before
+        if a == 0:  # the previous step has already found this crossing
             return False
         return up and self.direction >= 0 or down and self.direction <= 0
 
@@ -57,7 +57,7 @@ def crossings(system: System, method: ExplicitMethod, events: Sequence[Event], s
             event.before = event.number_at(system, step.t, step.y0)
         after = event.number_at(system, step.t + step.h, step.y1)
         if event.crosses(event.before, after):
-            method.at(system, step, step.t + step.h / 2)  # keeps the stages of the interpolant with their history
+            method.at(system, step, step.t + step.h / 2)  # stores the interpolant's stages with their history
             found.append((_root(system, method, event, step, event.before, after), event))
         event.before = after
     found.sort(key=lambda pair: pair[0] * (1 if step.h > 0 else -1))
@@ -102,7 +102,7 @@ def differentiable_time(system: System, event: Event, t: float, y: Leaves) -> tu
 
     Args:
         t: the time of the event.
-        y: the state at that fixed time, with its history.
+        y: the state at ``t``, with its history.
     """
     time = new_tensor(np.asarray(t, system.dtype))
     if not modes.grad_enabled:

@@ -16,7 +16,7 @@ from .tableaus import Tableau
 
 @dataclass
 class Step:
-    """One step: the states at its ends, the derivatives between, and that at its end if a method computes it."""
+    """One step from (t, y0) to (t + h, y1), with the derivatives of its stages, and f1 at its end if it is known."""
 
     t: float
     h: float
@@ -35,7 +35,7 @@ class Step:
         return f1
 
     def has_history_of_now(self) -> bool:
-        """Return whether what is computed now may be kept: under ``no_grad`` it lacks a recorded step's history."""
+        """Return whether a value computed now can be cached: not if the step is recorded, but grad mode is off now."""
         return modes.grad_enabled or not any(k._requires for k in self.stages.ks[-1])
 
 
@@ -78,7 +78,7 @@ class ExplicitMethod:
         return combine([1.0, *[h * b for b in self.tableau.b]], [y, *ks])
 
     def at(self, system: System, step: Step, t: float) -> Leaves:
-        """Return the state at a time inside the step by the method's interpolant, or a cubic one."""
+        """Return the state at a time inside the step by the method's interpolant, or by a cubic interpolant."""
         theta = (t - step.t) / step.h
         if theta == 1:
             return step.y1
@@ -99,7 +99,7 @@ class ExplicitMethod:
         return [step.stages.vector(system, step.h * row) for row in self.tableau.errors]
 
     def error_norm(self, estimates: list[float]) -> float:
-        """Return one number for the error estimates' norms, as DOP853 does with its two."""
+        """Combine the norms of the error estimates to one number, by DOP853's formula for its two estimates."""
         if len(estimates) == 1 or estimates[0] == 0:
             return estimates[0]
         fifth, third = estimates
@@ -107,10 +107,10 @@ class ExplicitMethod:
         return float(square / (square + 0.01 * third * third) ** 0.5)
 
     def prepare(self, rtol: float, atol: Tolerance) -> None:
-        """Set the tolerances and forget what was computed for another integration."""
+        """Set the tolerances, and clear results that were cached in another integration."""
 
     def failed(self, h: float) -> float:
-        """Return the length of the next trial after a step of length h had no result."""
+        """Return the length of the next trial after a step of length h failed."""
         return h / 4
 
     def accepted(self) -> None:

@@ -38,17 +38,17 @@ class ImplicitMethod(ExplicitMethod):
     interpolates = compiles = False
 
     def prepare(self, rtol: float, atol: Tolerance) -> None:
-        """Set the tolerances, and forget the Jacobian of another integration."""
+        """Set the tolerances, and discard the Jacobian of another integration."""
         self.rtol, self.atol = rtol, atol
-        self.jacobian: Callable[[Array], Array] | Array | None = None  # a function that multiplies by it, or the matrix
+        self.jacobian: Callable[[Array], Array] | Array | None = None  # a matrix J, or the function x -> J x
         self.fresh = False  # whether the Jacobian was computed at the start of the current step
-        self.inverse: tuple[float, Array] | None = None  # the matrix (1 - h g J)^-1, for one h g
+        self.inverse: tuple[float, Array] | None = None  # h g and the matrix (1 - h g J)^-1
         self.jacobians = 0
         self.reads_grad = False  # whether f was seen to read a Tensor that requires grad
         self.slow = False  # whether an iteration converged slowly with this Jacobian
 
     def step(self, system: System, t: float, h: float, y: Leaves, f0: Leaves | None) -> Step:
-        """Return the step of length h from (t, y); raises NoSolution if a stage has none."""
+        """Return the step of length h from (t, y); raise NoSolution if the equation of a stage has no solution."""
         tableau = self.tableau
         gamma = h * tableau.a[1][1]
         stages = Stages(system, y, len(tableau.c), [system(t, y) if f0 is None else f0])
@@ -63,7 +63,7 @@ class ImplicitMethod(ExplicitMethod):
         return Step(t, h, y, stage, stages, stages.ks[-1])
 
     def failed(self, h: float) -> float:
-        """Return the next trial's length after a failed Newton iteration: the same h with a new Jacobian, else less."""
+        """Return the next trial's length after a failed Newton iteration: h with a new Jacobian, or a smaller h."""
         self.inverse = None
         if self.fresh:
             return h / 4
@@ -120,9 +120,9 @@ class ImplicitMethod(ExplicitMethod):
         return (self.inverse[1] @ r[..., None])[..., 0]
 
     def _solved(self, system: System, t: float, gamma: float, base: Leaves, k: Leaves) -> tuple[Leaves, Leaves]:
-        """Return the Y with ``Y = base + gamma f(t, Y)``, and f there; ``k`` is an estimate of f."""
+        """Return the solution Y of ``Y = base + gamma f(t, Y)``, and f(t, Y); ``k`` is an estimate of f(t, Y)."""
         differentiated = modes.grad_enabled and requires_grad(base)
-        # Until f is seen to read a Tensor that requires grad, its calls are recorded as far as they need to be.
+        # Call f in grad mode until a result requires grad, which shows that f reads a Tensor that requires grad.
         with no_grad() if differentiated or self.reads_grad else nullcontext():
             origin = system.vector(base)
             y = origin + gamma * system.vector(k)
@@ -176,7 +176,7 @@ METHODS = (*_TABLEAUS, *_ROSENBROCK)
 
 
 def method_named(caller: str, name: str) -> ExplicitMethod:
-    """Return a new object of the method.
+    """Return a new method object by name.
 
     Raises:
         ValueError: the method is unknown.

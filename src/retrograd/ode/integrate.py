@@ -45,12 +45,12 @@ def solve(
     """Solve the initial value problem ``dy/dt = f(t, y, *args)``, ``y(t[0]) = y0``.
 
     The result is differentiable, in reverse and forward mode and to higher orders, by y0, args, all other Tensors that
-    f reads, and the times. Steps that an error estimate chose count as constants. Inside ``vmap`` all examples share
-    their steps: the error of each is at most the tolerance.
+    f reads, and the times. Step sizes that are chosen by error control are constants. Inside ``vmap`` all examples
+    have the same steps, so that the error of each example is at most the tolerance.
 
     Args:
-        f: returns a nest like y0. It receives the time as a 0-d Tensor.
-        y0: a nest of real or complex Tensors.
+        f: a function that returns a value like y0. It receives the time as a 0-d Tensor.
+        y0: a real or complex Tensor, or a nested container (dict, list, tuple) of Tensors.
         t: at least two times, ascending or descending; the solution is returned at each.
         method: explicit with step control: "tsit5", "dopri5", "dopri8", "bosh3", "heun"; for stiff systems: "kvaerno3",
             "kvaerno5" with Newton iterations, and "rodas5p" with the exact Jacobian, for at most some hundred unknowns;
@@ -63,7 +63,7 @@ def solve(
         max_steps: the largest number of accepted and rejected steps.
         events: a function ``g(t, y, *args)`` or a sequence of them; the times at which g crosses zero are found, and
             differentiated by the implicit function theorem. With the attribute ``g.terminal = True`` the first crossing
-            ends the integration; ``g.direction`` > 0 (< 0) restricts crossings to ascending (descending) ones.
+            ends the integration; ``g.direction`` > 0 (< 0) restricts crossings to those where g ascends (descends).
         dense: ``solution(t)`` interpolates.
         every_step: return the solution at the end of every step, too.
         adjoint: how the backward pass gets the values of the forward pass. "direct" records all steps. "checkpoint"
@@ -292,7 +292,7 @@ def odeint(
         f, y0, t, args, method, rtol, atol, adjoint, options: as for ``solve``.
 
     Returns:
-        A nest like y0, whose leaves have the states along a new first axis.
+        A value like y0, whose Tensors have the states along a new first axis.
 
     Raises:
         RuntimeError, ValueError, TypeError: as for ``solve``.

@@ -1,9 +1,9 @@
 """Steps of Rosenbrock methods, for stiff systems: linear systems with the exact Jacobian instead of iterations.
 
 With ``J = df/dy`` and ``W = 1 / (h gamma) - J`` at the start of a step, the stages solve
-``W u_i = f(t + c_i h, y + sum_j a_ij u_j) + sum_j C_ij / h u_j + h d_i df/dt``. All of a step is recorded, the Jacobian
-too, so that its derivatives are exact, and a step runs the same operations for all values: equal steps can be
-compiled.
+``W u_i = f(t + c_i h, y + sum_j a_ij u_j) + sum_j C_ij / h u_j + h d_i df/dt``. The whole step is recorded,
+including the Jacobian, so that derivatives are exact. A step runs the same operations for all values, so that equal
+steps can be compiled.
 
 Source: Steinebach 2023, *Construction of Rosenbrock-Wanner method Rodas5P and numerical benchmarks within the Julia
 Differential Equations package*.
@@ -44,7 +44,7 @@ X = TypeVar("X", Tensor, Array)
 
 @dataclass(frozen=True)
 class RosenbrockTableau:
-    """The coefficients; the last row of ``a`` has the weights of the solution, and the last stage is the error.
+    """The coefficients; the last row of ``a`` has the weights of the solution; the last stage is the error estimate.
 
     Attributes:
         interpolant: the weights of the stages in k_1, k_2, ... of the solution at ``t + theta h``, which is

@@ -26,11 +26,11 @@ class Solution:
 
     Attributes:
         t: the times of ``y``, of shape (n,).
-        y: a nest like y0, whose leaves have n states along a new first axis.
-        t_events: per event function the times of its events; empty without events.
-        y_events: per event function a nest of the states at its events; empty without events.
+        y: a value like y0, whose Tensors have n states along a new first axis.
+        t_events: for each event function the times of its events; empty without events.
+        y_events: for each event function the states at its events, like ``y``; empty without events.
         status: 0 if the integration reached the last time, 1 if an event ended it.
-        evaluations: the number of calls of f, those of derivatives included.
+        evaluations: the number of calls of f, including the calls for derivatives.
         jacobians: the number of Jacobians of f that an implicit method computed.
         steps, rejected: the number of accepted and of rejected steps.
     """
@@ -97,7 +97,7 @@ def stacked(structure: Structure, states: Sequence[Leaves]) -> Any:
 
 
 def times_of(values: Sequence[float | Tensor], dtype: DType) -> Tensor:
-    """Return times, of which some are Tensors with a history, as one Tensor."""
+    """Return times as one Tensor; some of the times may be Tensors with a history."""
     if any(isinstance(t, Tensor) and t._requires for t in values):
         return stack([t if isinstance(t, Tensor) else new_tensor(np.asarray(t, dtype)) for t in values])
     return new_tensor(np.array([float(t) for t in values], dtype))

@@ -66,7 +66,7 @@ def _fixed(
                 step = method.step(system, start + index * h, h, y, f0)
             except NoSolution as error:
                 at = start + index * h
-                raise SolveError(f"{system.caller}: no step of length {h:.3g} at t = {at}: {error}") from None
+                raise SolveError(f"{system.caller}: the step of length {h:.3g} at t = {at} failed: {error}") from None
             method.accepted()
             control.accepted += 1
             yield step
@@ -87,7 +87,7 @@ def _adaptive(
         while t != target:
             if control.accepted + control.rejected >= control.max_steps:
                 raise SolveError(
-                    f"{system.caller}: {control.max_steps} steps ended at t = {t}, before {times[-1]}; raise "
+                    f"{system.caller}: {control.max_steps} steps reached t = {t}, but not {times[-1]}; raise "
                     f"max_steps, or use a method for stiff systems such as 'kvaerno5' (this is {method.name!r})"
                 )
             h = min(h, control.max_step)
@@ -131,7 +131,7 @@ def _adaptive(
 
 
 def _error(system: System, method: ExplicitMethod, step: Step, control: Control) -> float:
-    """Return the norm of the error estimate relative to the tolerances; a step is good up to 1."""
+    """Return the norm of the error estimate relative to the tolerances; the step is accepted if it is at most 1."""
     with silent():
         start, end = abs(system.vector(step.y0)), abs(system.vector(step.y1))
         scale = control.atol + control.rtol * array_module(end).maximum(start, end)
@@ -188,7 +188,7 @@ def rolled(system: System, method: ExplicitMethod, times: Sequence[float], y: Le
 def _scanned(
     system: System, method: ExplicitMethod, starts: Sequence[float], h: float, y: Leaves, every: int
 ) -> list[Leaves]:
-    """Return the first state and every ``every``-th after it."""
+    """Return the first state and every ``every``-th state after the first."""
     several = len(starts) > every
 
     def body(state: Leaves, t: Tensor) -> tuple[Leaves, Leaves | None]:

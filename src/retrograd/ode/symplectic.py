@@ -27,8 +27,8 @@ def leapfrog(
     The loop is a ``func.scan``: in a compiled function it is compiled once.
 
     Args:
-        acceleration: returns a nest like q0.
-        q0, v0: positions and velocities at the first time, nests of the same structure and shapes.
+        acceleration: a function that returns a value like q0.
+        q0, v0: positions and velocities at the first time: Tensors, or nested containers of the same structure.
         t: the first and the last time.
         steps: the number of steps.
         checkpoint: as for ``func.scan``.

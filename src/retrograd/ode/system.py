@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..core.mapping.batching import Call
 
 Leaves = list[Tensor]
-MAX_ROWS = 4096  # a larger state is combined term by term: the matrix of derivatives would cost memory
+MAX_ROWS = 4096  # larger states are combined term by term, because a matrix of derivatives takes much memory
 Times: TypeAlias = Sequence[Operand] | Array | Tensor  # a vector of times
 Tolerance: TypeAlias = float | Array
 
@@ -38,7 +38,7 @@ def _forward(*xs: Array, weights: Sequence[float], value: Array | None = None) -
         total = total + weight * x
     dtype = xs[0].dtype
     if not is_array(total):
-        return np.asarray(total, dtype)  # NumPy makes scalars of 0-d arrays
+        return np.asarray(total, dtype)  # NumPy returns scalars instead of 0-d arrays
     return total.astype(dtype) if total.dtype != dtype or total is xs[0] else total
 
 
@@ -93,7 +93,8 @@ def requires_grad(xs: Iterable[Tensor]) -> bool:
 class Stages:
     """The derivatives k_i of one step, and their combinations with the state y at its start.
 
-    The k_i of a state that is one small NumPy array are also the rows of a matrix: a combination is one product.
+    If the state is one small NumPy array, the k_i are also stored as the rows of a matrix, so that a combination is one
+    matrix product.
     """
 
     __slots__ = ("ks", "recorded", "rows", "y")
@@ -152,9 +153,9 @@ class System:
     Attributes:
         evaluations: the number of calls of ``f``.
         space: the space of states, for norms.
-        dtype: of the time that ``f`` receives: real, with the precision of the state.
+        dtype: the dtype of the time that ``f`` receives: real, with the precision of the state.
         single: whether the state is one Tensor instead of a nest.
-        plain: whether it is one small NumPy array of real numbers.
+        plain: whether the state is one small NumPy array of real numbers.
     """
 
     def __init__(self, caller: str, f: Callable[..., object], y0: object, args: tuple[object, ...]) -> None:
@@ -225,9 +226,9 @@ def number(caller: str, value: Any, name: str) -> float:
     """Return a time as a float.
 
     Raises:
-        TypeError: it is not a real number.
-        ValueError: it is not finite.
-        RuntimeError: it differs between the examples of ``vmap``.
+        TypeError: the time is not a real number.
+        ValueError: the time is not finite.
+        RuntimeError: the time differs between the examples of ``vmap``.
     """
     if isinstance(value, Tensor):
         array: Any = value.array

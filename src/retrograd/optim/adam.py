@@ -19,7 +19,7 @@ _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 def _of_moments(group: ParamGroup) -> tuple[float, ...]:
-    """Return ``1 - beta1``, ``beta1`` as what remains of 1, ``beta2`` and ``1 - beta2``."""
+    """Return ``1 - beta1``, ``1 - (1 - beta1)``, ``beta2`` and ``1 - beta2``."""
     beta1, beta2 = numbers(group, "betas")
     return 1 - beta1, 1 - (1 - beta1), beta2, 1 - beta2
 
@@ -29,7 +29,7 @@ def _rate_and_eps(lr: float, eps: float, beta1: float, beta2: float, step: int) 
     """Return ``lr * sqrt(c2) / c1`` and ``eps * sqrt(c2)`` for the bias corrections c1 and c2.
 
     ``m / c1 / (sqrt(v / c2) + eps) = (sqrt(c2) / c1) * m / (sqrt(v) + eps * sqrt(c2))`` saves a pass over memory.
-    The cache serves the parameters of a group, which are mostly at the same step.
+    The result is cached, because the parameters of a group are mostly at the same step.
     """
     of_second = root(1 - beta2**step)
     return lr * of_second / (1 - beta1**step), eps * of_second
@@ -42,7 +42,7 @@ class Adam(Optimizer):
     ``mhat = m / (1 - beta1^t)`` and ``vhat = v / (1 - beta2^t)``.
 
     Args:
-        weight_decay: L2 penalty, part of the gradient.
+        weight_decay: the factor of the L2 penalty, whose gradient is added to g.
         amsgrad: divide by the largest second moment so far.
         decoupled_weight_decay: multiply the parameters by ``1 - lr * weight_decay`` instead, as AdamW does.
 
@@ -86,7 +86,7 @@ class Adam(Optimizer):
         return [compute(*options, self._begin(parameter, *names)[1]) for parameter in parameters]
 
     def update_form(self, group: ParamGroup) -> UpdateForm | None:
-        """Return the form of ``adam``."""
+        """Return the ``UpdateForm`` of the update ``adam``; None with ``amsgrad``."""
         if group["amsgrad"] or not self._has_formula():
             return None
         name, states, _ = self._formula(group)
@@ -94,14 +94,14 @@ class Adam(Optimizer):
         return UpdateForm(name, (*states, "step"), self._factors(group), options, of_step=True)
 
     def rates_of_step(self, group: ParamGroup, step: int) -> tuple[float, float]:
-        """Return the rates of ``adam`` in a step."""
+        """Return the two rates of the update ``adam`` at a step."""
         return _rate_and_eps(*numbers(group, "lr", "eps", "betas"), step)
 
 
 class AdamW(Adam):
     r"""Adam with decoupled weight decay: ``p <- (1 - lr * weight_decay) * p`` before Adam's step.
 
-    Args, Raises: Adam's; ``weight_decay`` is 0.01.
+    Arguments and errors as ``Adam``; ``weight_decay`` is 0.01 by default.
 
     Source: Loshchilov and Hutter, Decoupled weight decay regularization, 2019.
 

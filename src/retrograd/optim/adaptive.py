@@ -162,7 +162,7 @@ class RMSprop(Optimizer):
         return [(float(np.finfo(np.float32 if dtype.kind == "V" else dtype).max),) for dtype in dtypes]
 
     def update_form(self, group: ParamGroup) -> UpdateForm | None:
-        """Return the form of ``rmsprop`` or ``rmsprop_momentum``."""
+        """Return the ``UpdateForm`` of the update ``rmsprop`` or ``rmsprop_momentum``."""
         if group["centered"] or not self._has_formula():
             return None
         name, (first, *others), _ = self._formula(group)
@@ -174,7 +174,7 @@ class Rprop(Optimizer):
 
     If ``g`` and the previous ``g`` have the same sign, the step size is multiplied by ``etas[1]``; if they have
     opposite signs, it is multiplied by ``etas[0]`` and the element is not updated in this step. Otherwise
-    ``p -= sign(g) * size``. For full batches.
+    ``p -= sign(g) * size``. Use it with full batches.
 
     Args:
         lr: the initial step size.
@@ -218,5 +218,5 @@ class Rprop(Optimizer):
             array, (lr,) = parameter.array, numbers(group, "lr")
             start = complex(lr, lr) if array.dtype.kind == "c" else lr
             state["step_size"] = new_tensor(backend_of(array).xp.full_like(array, start))
-        number_of = parameter.array.real.dtype.type  # also in bfloat16, as in PyTorch
+        number_of = parameter.array.real.dtype.type  # round the factors to the parameter's dtype, as PyTorch does
         return [float(number_of(eta)) for eta in group["etas"]]

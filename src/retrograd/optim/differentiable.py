@@ -1,7 +1,7 @@
 """Optimizer steps as recorded operators, for ``differentiable=True``: gradients flow through the step.
 
 An update writes to the parameter in place and stores new Tensors in its state. Gradients flow to the previous value of
-the parameter, its gradient, the state, and hyper-parameters that are Tensors. Parameters are usually not leaves then.
+the parameter, its gradient, the state, and hyper-parameters that are Tensors. Such parameters are usually not leaves.
 
 >>> lr = rg.tensor(0.1, requires_grad=True)
 >>> w = rg.tensor(3.0, requires_grad=True) * 1

@@ -25,7 +25,7 @@ def number(value: float | Tensor) -> float:
 
 
 def numbers(group: ParamGroup, *names: str) -> list[float]:
-    """Return options of a parameter group as Python numbers, pairs one by one; unchanged if steps are recorded."""
+    """Return options of a parameter group as a flat list of Python numbers; Tensors remain if it is differentiable."""
     found: list[float] = []
     for name in names:
         value = group[name]

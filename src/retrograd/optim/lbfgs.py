@@ -280,7 +280,7 @@ def cubic_minimum(first: Trial, second: Trial, bounds: tuple[float, float]) -> f
     """
     if first.t > second.t:
         first, second = second, first
-    if first.t == second.t:  # steps that underflow, after a gradient that is not finite
+    if first.t == second.t:  # both steps have underflowed, after a gradient that is not finite
         return (bounds[0] + bounds[1]) / 2
     d1 = first.slope + second.slope - 3 * (first.loss - second.loss) / (first.t - second.t)
     square = d1 * d1 - first.slope * second.slope

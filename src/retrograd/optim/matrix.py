@@ -127,7 +127,7 @@ class Muon(Optimizer):
 
     Args:
         params: matrices, or groups of them; use another optimizer for all other parameters.
-        weight_decay: decoupled.
+        weight_decay: the factor of the decoupled weight decay.
         momentum: the momentum factor.
         nesterov: whether to use Nesterov's momentum.
         ns_coefficients: ``a``, ``b`` and ``c``.

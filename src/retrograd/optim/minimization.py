@@ -1,4 +1,4 @@
-"""``minimize``: SciPy's methods of optimization on nests of Tensors, with derivatives by differentiation."""
+"""``minimize``: SciPy's optimization methods on nested containers of Tensors, with derivatives by backward passes."""
 
 from __future__ import annotations
 
@@ -44,34 +44,34 @@ def minimize(
 
     No finite differences are used: BFGS, L-BFGS-B, CG, TNC and SLSQP get the gradient; Newton-CG, trust-ncg,
     trust-krylov and trust-constr also Hessian-vector products; dogleg and trust-exact the whole Hessian.
-    SciPy works on one float64 vector of all numbers of the nest; ``fun`` is called with the dtypes of ``x0``. Line
-    searches work best in float64.
+    SciPy works on one float64 vector of all numbers in ``x0``; ``fun`` is called with Tensors of the dtypes of ``x0``.
+    Line searches work best in float64.
 
     Args:
-        fun: a function of a nest like ``x0``, and of ``args``, that returns a real Tensor of one element.
-        x0: the initial point: a Tensor, an array, or a nest of them (dicts, lists, tuples, named tuples,
+        fun: a function of a value like ``x0``, and of ``args``, that returns a real Tensor of one element.
+        x0: the initial point: a Tensor, an array, or a nested container of them (dicts, lists, tuples, named tuples,
             dataclasses). A number, or a list of numbers, is an array of float64, as for SciPy.
         args: further arguments of ``fun``.
         method: a name of SciPy; by default BFGS, L-BFGS-B with bounds, or SLSQP with constraints.
         hess: form the whole Hessian for methods that can use products.
-        bounds: ``scipy.optimize.Bounds`` or a pair ``(lower, upper)`` for each number, in order, None where there is
-            none; or a nest like ``x0`` with one pair for each Tensor, of numbers or arrays that broadcast to it.
+        bounds: ``scipy.optimize.Bounds``, or a pair ``(lower, upper)`` for each number, in order, with None for no
+            bound; or a container like ``x0`` with one pair for each Tensor: numbers, or arrays that broadcast to it.
         constraints: as for SciPy: dictionaries, ``LinearConstraint`` (of the numbers in order) and
-            ``NonlinearConstraint``, or a list of them. Their functions take the nest, and are differentiated here.
+            ``NonlinearConstraint``, or a list of them. Their functions take a value like ``x0`` and are differentiated.
         tol: the tolerance of the method's stopping criterion.
-        callback: called after each iteration as SciPy's is, with the nest in place of the vector.
-        options: of the method, as SciPy documents them.
+        callback: called after each iteration, as by SciPy, with a value like ``x0`` in place of the vector.
+        options: the options of the method, as SciPy documents them.
 
     Returns:
-        SciPy's ``OptimizeResult``; ``x`` is a nest like ``x0``, everything else (``fun``, ``jac``, ``success``,
-        ``message``, ``nit``) is as SciPy gives it, gradients as one vector.
+        SciPy's ``OptimizeResult``; ``x`` is a value like ``x0``, everything else (``fun``, ``jac``, ``success``,
+        ``message``, ``nit``) is what SciPy returns, with gradients as one vector.
 
     Raises:
         ImportError: SciPy (extra ``special``) is not installed.
-        TypeError: ``x0`` holds something that is neither Tensor, array nor number, or integer or complex Tensors;
-            ``fun`` returns no Tensor.
-        ValueError: ``x0`` is empty, SciPy knows no such method, or bounds have another structure.
-        RuntimeError: ``fun`` returns more than one number, or a complex one.
+        TypeError: ``x0`` contains something that is neither Tensor, array nor number, or integer or complex Tensors;
+            ``fun`` does not return a Tensor.
+        ValueError: ``x0`` is empty, SciPy has no such method, or the bounds do not have the structure of ``x0``.
+        RuntimeError: ``fun`` returns more than one number, or a complex number.
 
     Source: Nocedal and Wright, Numerical Optimization, 2006; scipy.optimize.
 
@@ -88,7 +88,7 @@ def minimize(
     if not callable(fun):
         raise TypeError(f"minimize: fun must be a function, got {type(fun).__name__}")
     if not (method is None or isinstance(method, str) or callable(method)):
-        raise TypeError(f"minimize: method must be a name of SciPy's or a function, got {method!r}")
+        raise TypeError(f"minimize: method must be the name of a SciPy method or a function, got {method!r}")
     nest = _Nest(x0)
     args = args if isinstance(args, tuple) else (args,)
     objective = _Function("fun", lambda x: fun(x, *args), nest)
@@ -133,7 +133,7 @@ class _Nest:
         ]  # fmt: skip
         self.sizes = [prod(point.shape) for point in self.points]
         if not sum(self.sizes):
-            raise ValueError("minimize: x0 holds no number")
+            raise ValueError("minimize: x0 contains no numbers")
 
     @staticmethod
     def _point(leaf: object, path: str) -> Tensor:
@@ -163,7 +163,7 @@ class _Nest:
         return tuple(found)
 
     def given(self, vector: Array) -> Any:
-        """Return the nest, with Tensors where ``x0`` has Tensors, and arrays elsewhere."""
+        """Return the numbers of a vector as a nest, with Tensors where ``x0`` has Tensors, and arrays elsewhere."""
         leaves = self.leaves(vector)
         return self.structure.unflatten(
             [leaf if kept else leaf.array for leaf, kept in zip(leaves, self.is_tensor, strict=True)]
@@ -207,7 +207,7 @@ def _is_pair(pair: object) -> bool:
 
 
 class _Function:
-    """A function of the nest as a function of a vector that returns numbers, for SciPy."""
+    """A user's function of a nest, called with SciPy's vector; results are Python numbers or arrays."""
 
     def __init__(self, name: str, function: Callable[[Any], object], nest: _Nest) -> None:
         self.name, self.function, self.nest = name, function, nest
@@ -276,7 +276,7 @@ class _Function:
         return np.concatenate(parts, 1).astype(np.float64)
 
     def weighted(self, vector: np.ndarray, weights: object) -> np.ndarray:
-        """Return the Hessian of the weighted sum of the values, the form that SciPy needs of constraints."""
+        """Return the Hessian of the weighted sum of the values, as SciPy expects for constraints."""
 
         def total(nest: object) -> Tensor:
             y = self.tensor(*self.nest.structure.leaves_of(nest)).reshape(-1)

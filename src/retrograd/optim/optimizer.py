@@ -31,15 +31,17 @@ from .hyperparameters import ParamGroup, numbers
 from .steps import Unscaled, step_with_scaling, update_arrays
 
 Step = TypeVar("Step", bound=Callable[..., Any])
-# The name of an update in ``elements/updates.py``, its entries of the state, and its factors without the shared ones.
+# The name of a function in ``elements/updates.py``, the names of the state entries that it updates, and its factors
+# other than those of ``_shared_factors``.
 Formula: TypeAlias = tuple[str, tuple[str, ...], tuple[float, ...]]
 ParamsT: TypeAlias = Iterable[Tensor] | Iterable[ParamGroup] | Iterable[tuple[str, Tensor]]
 
 
 class UpdateForm(NamedTuple):
-    """A description of an optimizer's step, for compiled code that repeats it operation by operation.
+    """A description of an optimizer's step, from which compiled code performs the same operations.
 
-    ``rates`` are the update's rates or, with ``of_step``, the numbers from which Adam's are computed in each step.
+    ``rates`` are the numbers that the update uses or, with ``of_step``, the options from which ``rates_of_step``
+    computes these numbers at each step.
     """
 
     name: str
@@ -81,7 +83,7 @@ def writable(parameter: Tensor) -> Array:
     """Return the parameter's array for writing in place: a copy if a graph node still needs the old values.
 
     Raises:
-        RuntimeError: several elements share a memory location (expand).
+        RuntimeError: several elements share a memory location, as after ``expand``.
     """
     array = parameter.array
     if not array.flags.c_contiguous and overlaps_itself(array):
@@ -93,7 +95,7 @@ def writable(parameter: Tensor) -> Array:
 
 
 def with_hooks(step: Step) -> Step:
-    """Run the step hooks around ``step``; only once if a step calls the step that it overrides."""
+    """Run the step hooks around ``step``, but only once if an overriding ``step`` calls ``super().step()``."""
 
     @functools.wraps(step)
     def hooked(self: Optimizer, *args: object, **kwargs: object) -> Any:
@@ -154,7 +156,7 @@ class Optimizer:
     _load_state_dict_post_hooks = cached_property(_no_hooks)
     _stepping = False
     _stepped = False  # schedulers warn if they step before the optimizer
-    _unscaled: Unscaled | None = None  # while ``step_with_scaling`` runs
+    _unscaled: Unscaled | None = None  # set while ``step_with_scaling`` runs
     _step_with_scaling = step_with_scaling
 
     def __init_subclass__(cls, **kwargs: object) -> None:
@@ -204,7 +206,7 @@ class Optimizer:
 
     def add_param_group(self, param_group: ParamGroup) -> None:
         """Add a group of parameters, ``{"params": ..., "lr": ...}``; missing options have their defaults."""
-        if modes.tracer is not None:  # each call creates an optimizer or a group with a new state
+        if modes.tracer is not None:  # a replay would not create a new optimizer or group
             modes.tracer.breaks("it makes an optimizer, or adds a parameter group to one")
         me = type(self).__name__
         if not isinstance(param_group, dict):
@@ -318,11 +320,11 @@ class Optimizer:
             record_update(self, parameter, group)
 
     def _has_formula(self) -> bool:
-        """Return whether an update is that of ``_formula``."""
+        """Return whether ``_formula`` describes the update, as it does unless ``_update`` is overridden."""
         return type(self)._update is Optimizer._update
 
     def _update_in_one_loop(self, moved: list[Tensor], group: ParamGroup) -> bool:
-        """Update many parameters in one compiled loop, if there is one; leave the others to ``_update``."""
+        """Update parameters in one compiled loop and return True; return False if ``_update`` must update them."""
         if not moved or not self._has_formula():
             return False
         name, states, own = self._formula(group)
@@ -341,13 +343,13 @@ class Optimizer:
         for parameter, row in zip(moved, rows, strict=True):
             if len(row) < 2 + len(states):
                 row[2:] = [self._state_array(parameter, key) for key in states]
-            storage_of(parameter).version += 1  # the loops accept writable arrays only, so nothing is copied
+            storage_of(parameter).version += 1  # count the write; no copy is needed: no node has saved the array
         scale = 1.0 if self._unscaled is None else self._unscaled.take([row[1] for row in rows])
         updates.update(name, rows, rates, factors, scale)
         return True
 
     def _formula(self, group: ParamGroup) -> Formula:
-        """Return what an update computes: a function of ``elements/updates.py``, and its arguments."""
+        """Return the function of ``elements/updates.py`` that computes the update, and its arguments."""
         raise NotImplementedError(f"{type(self).__name__} implements neither step nor _update")
 
     def _shared_factors(self, group: ParamGroup) -> tuple[float, float, float]:
@@ -361,11 +363,11 @@ class Optimizer:
         return 1.0, weight_decay, sign
 
     def _factors(self, group: ParamGroup) -> tuple[float, ...]:
-        """Return the factors of the formula, with the shared ones."""
+        """Return all factors of the update: the shared factors, then those of ``_formula``."""
         return *self._shared_factors(group), *self._formula(group)[2]
 
     def _all_rates(self, parameters: Sequence[Tensor], group: ParamGroup) -> list[Sequence[float]]:
-        """Return ``_rates`` of all parameters."""
+        """Return ``_rates`` of each parameter."""
         if type(self)._rates is not Optimizer._rates:
             return [self._rates(parameter, group) for parameter in parameters]
         states = self._formula(group)[1]
@@ -378,7 +380,7 @@ class Optimizer:
         raise NotImplementedError
 
     def update_form(self, group: ParamGroup) -> UpdateForm | None:
-        """Return the description of an update with the current options; None if no compiled code implements it."""
+        """Return a description of the update with the group's options; None if no compiled code implements it."""
         return None
 
     def step_is_watched(self) -> bool:
@@ -435,7 +437,7 @@ class Optimizer:
         return state, step
 
     def _keep(self, parameter: Tensor, name: str, value: float | Tensor) -> None:
-        """Set a number of the state; a Tensor stays one, so that gradients flow through a step that is recorded."""
+        """Set a number of the state; a Tensor is stored itself, so that gradients flow through a recorded step."""
         state = self.state[parameter]
         if name not in state or isinstance(value, Tensor):
             state[name] = value if isinstance(value, Tensor) else self._scalar(value)
@@ -443,7 +445,7 @@ class Optimizer:
             state[name].array[...] = value
 
     def _kept(self, parameter: Tensor, name: str) -> Any:
-        """Return a number of the state, as a Tensor if it depends on one that requires grad."""
+        """Return a number of the state: a Tensor if it requires grad, else a float."""
         value = self.state[parameter][name]
         return value if value._requires else float(value.array)
 
@@ -456,7 +458,7 @@ class Optimizer:
     def state_dict(self) -> dict[str, Any]:
         """Return the state and the options of the groups, with parameters numbered in the order of the groups.
 
-        The format is that of PyTorch. The Tensors are those of the optimizer, not copies.
+        The format is PyTorch's. The Tensors in the state are not copied.
         """
         for hook in self._state_dict_pre_hooks.values():
             hook(self)

@@ -13,7 +13,7 @@ class SGD(Optimizer):
     r"""Stochastic gradient descent, optionally with momentum: ``p -= lr * d``.
 
     ``d = g + weight_decay * p``. With momentum the buffer ``b = momentum * b + (1 - dampening) * d``, initially
-    ``d``, replaces ``d``; with ``nesterov``, ``d + momentum * b`` replaces it.
+    ``d``, replaces ``d``; with ``nesterov``, ``d + momentum * b`` replaces ``d``.
 
     Args:
         momentum: the factor of the buffer.
@@ -66,7 +66,7 @@ class SGD(Optimizer):
         return (1 - numbers(group, "dampening")[0],)
 
     def update_form(self, group: ParamGroup) -> UpdateForm | None:
-        """Return the form of ``sgd`` or ``momentum``."""
+        """Return the ``UpdateForm`` of the update ``sgd`` or ``momentum``."""
         if not self._has_formula():
             return None
         name, states, _ = self._formula(group)

@@ -1,4 +1,4 @@
-"""Optimizer updates on arrays that are written in place: the element functions, block by block, and what is shared."""
+"""Apply the elementwise updates of optimizers to arrays, in place and in cache-sized blocks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BLOCK = 1 << 15  # elements per block: six float32 arrays of a block fit in the 
 
 
 def _in_single(function: Callable[..., Array]) -> Callable[..., Array]:
-    """Compute in float32 what overflows in float16."""
+    """Return ``function`` on float16 arrays computed in float32, where squares do not overflow."""
 
     def compute(*operands: Any) -> Array:
         wide = [x.astype(float32) if hasattr(x, "astype") else x for x in operands]
@@ -39,7 +39,7 @@ _UPDATES, _HALF_UPDATES = updates(_NUMPY), updates(replace(_NUMPY, wide=_in_sing
 
 
 def update_arrays(name: str, arrays: list[Array], factors: Sequence[float], rates: Sequence[float]) -> None:
-    """Apply an update in cache-sized blocks. All arrays are written but the second, the gradient."""
+    """Apply an update in cache-sized blocks. All arrays are written except the second, the gradient."""
     if arrays[0].dtype.kind == "V":  # bfloat16 is stored in two bytes per number, and computed in float32
         wide = [array.astype(float32) for array in arrays]
         update_arrays(name, wide, factors, rates)
@@ -65,16 +65,16 @@ def decay_towards(average: Array, value: Array, rate: float) -> None:
 
 
 class Unscaled:
-    """Gradients that a step multiplies by ``factor``, in place, in the loop that reads them (``step_with_scaling``)."""
+    """Gradients that ``step_with_scaling`` must multiply by ``factor``, in place, at the latest after the step."""
 
     def __init__(self, gradients: Sequence[Array], factor: Array) -> None:
         self.waiting = {id(array): array for array in gradients}
         self.factor = factor
 
     def take(self, gradients: Sequence[Array]) -> float:
-        """Return the factor by which the caller multiplies these gradients.
+        """Return the factor by which the caller must multiply these gradients in its own loop.
 
-        It is 1 unless all of them are waiting and different; those that are waiting have been multiplied then.
+        The factor is 1 if a gradient was taken before or occurs twice; the others are then multiplied here.
         """
         found = [self.waiting.pop(id(array), None) for array in gradients]
         if all(array is not None for array in found):
@@ -95,7 +95,7 @@ class Unscaled:
 def step_with_scaling(
     optimizer: Any, step: Callable[[object], object], gradients: Sequence[Array], factor: Array
 ) -> None:
-    """Multiply gradients of an optimizer's parameters by a factor, in place, and step; in one pass where a loop can."""
+    """Multiply an optimizer's gradients by a factor, in place, and step; a compiled loop does both in one pass."""
     unscaled = Unscaled(gradients, factor)
     if optimizer.step_is_watched():
         unscaled.finish()

@@ -127,7 +127,7 @@ class AveragedModel(Module):
 
         mine = tensors(self.module)
         its = [x.to(own.device) for own, x in zip(mine, tensors(model), strict=True)]
-        if self.n_averaged == 0:  # a compiled step guards this comparison, and not the changing number
+        if self.n_averaged == 0:  # compare, so that a compiled step does not depend on the exact count
             for own, x in zip(mine, its, strict=True):
                 own.copy_(x)
         else:
@@ -144,7 +144,7 @@ def update_bn(loader: Iterable[Any], model: Module, device: object = None) -> No
     """Recompute the running statistics of batch normalization, in one pass over the data.
 
     Args:
-        loader: batches, or lists and tuples that begin with one.
+        loader: batches, or lists and tuples whose first element is a batch.
         model: the model whose layers are updated.
         device: the device to move the batches to.
     """
@@ -174,7 +174,7 @@ class SWALR(LRScheduler):
         swa_lr: the final learning rate, or a list with one per group.
         anneal_epochs: the number of epochs of the annealing.
         anneal_strategy: ``"cos"`` or ``"linear"``.
-        last_epoch: the epochs already done; -1 to start.
+        last_epoch: the number of epochs already done; -1 to start.
     """
 
     def __init__(

@@ -1,8 +1,9 @@
 """Functions of ``numpy.polynomial`` for Tensors, written once for all six bases by their three-term recurrences.
 
-With ``P[n + 1] = (a[n] x + b[n]) P[n] - c[n] P[n - 1]`` a series is evaluated by Clenshaw's scheme. Products are the
-same scheme with the matrix that multiplies a series by ``x``. Derivatives, integrals and conversions are linear in the
-coefficients: NumPy's functions of unit vectors give their matrices.
+With ``P[n + 1] = (a[n] x + b[n]) P[n] - c[n] P[n - 1]`` a series is evaluated by Clenshaw's algorithm. The product of
+two series is computed by the same algorithm, with the matrix that multiplies a series by ``x`` in place of ``x``.
+Derivatives, integrals and conversions are linear in the coefficients; NumPy's results for unit vectors are the columns
+of their matrices.
 """
 
 from __future__ import annotations
@@ -35,11 +36,10 @@ def is_series(value: object) -> bool:
 
 
 class Family(ModuleType):
-    """A module with the functions of one of ``numpy.polynomial`` for Tensors: ``chebyshev.chebval``.
+    """A module with the functions of a module of ``numpy.polynomial`` for Tensors, such as ``chebyshev.chebval``.
 
-    A function without a Tensor among its arguments is NumPy's, and so are names that have nothing to differentiate.
-    Coefficients that are zero are kept where NumPy removes them at the end of a series, since their derivatives are
-    not zero.
+    Without a Tensor among the arguments, NumPy's function is called. Names without a derivative are NumPy's. Zeros at
+    the end of the coefficients, which NumPy removes, are preserved, since their derivatives are not zero.
 
     >>> from retrograd.polynomial import chebyshev
     >>> chebyshev.chebval(0.5, rg.tensor([1.0, 2.0, 3.0]))
@@ -124,7 +124,7 @@ def _along(matrix: Array, c: Tensor, axis: int = 0) -> Tensor:
 
 
 def _val(self: Family, x: ArrayLike, c: ArrayLike, tensor: bool = True) -> Tensor:
-    if is_series(x):  # the class computes with series as with Tensors
+    if is_series(x):  # a composition of series
         series = cast("Tensor", x)
         return self.clenshaw(list(_series(c)[0]), lambda total: series * total, series**0)
     points, coefficients = floats(x, _series(c)[0])
@@ -245,7 +245,7 @@ def _line(self: Family, off: ArrayLike, scl: ArrayLike) -> Tensor:
 
 
 def _companion(self: Family, c: ArrayLike) -> Tensor:
-    """The companion matrix differs from that of ``P[n]`` in the last column, by multiples of ``c[i] / c[n]``."""
+    """Return the companion matrix: that of ``P[n]``, minus multiples of ``c[i] / c[n]`` in the last column."""
     (x,) = _series(c)
     n = len(x) - 1
     if n < 1:

@@ -27,17 +27,17 @@ Given = TypeVar("Given")
 
 
 def _given(value: Given) -> Given:
-    """Return an argument as a Tensor if there is one in it, otherwise as it is."""
+    """Return an argument as a Tensor if it contains a Tensor, otherwise unchanged."""
     return cast("Given", floating(tensor(value))) if has_tensor([value]) else value
 
 
 def _checked(value: object) -> object:
-    """Return what stands for an argument in NumPy's checks: zeros of its shape."""
+    """Return an array of zeros of the argument's shape, for the checks in NumPy's code."""
     return np.zeros(tuple(value.shape)) if isinstance(value, Tensor) else value
 
 
 def _ours(value: object) -> object:
-    """Return a series of NumPy's as one of this module's."""
+    """Convert a series of NumPy to the class of this module."""
     kind = CLASSES.get(type(value).__name__)
     if kind is None or isinstance(value, Series):
         return value
@@ -46,12 +46,12 @@ def _ours(value: object) -> object:
 
 
 def _spread(domain: np.ndarray) -> np.ndarray:
-    """Return a domain of one point as an interval around it."""
+    """Return the domain; an interval around the point if the domain is one point."""
     return domain + np.array([-1, 1]) * (domain[0] == domain[1])
 
 
 class Series(_Base):
-    """What the six classes have in common. Methods that are not here are NumPy's."""
+    """The base class of the six classes; other methods are inherited from NumPy."""
 
     family: Family
 
@@ -81,7 +81,7 @@ class Series(_Base):
         return f"{type(self).__name__}({self.coef!r}, {parts})"
 
     def _shown(self) -> Self:
-        """Return the series with bare arrays."""
+        """Return the series with NumPy arrays in place of Tensors."""
         series = object.__new__(type(self))
         series.__dict__.update(detached(self.__dict__))
         return series
@@ -101,7 +101,7 @@ class Series(_Base):
         return super().__truediv__(other)
 
     def trim(self, tol: float = 0) -> Self:
-        """Return the series without coefficients at the end that are not larger than ``tol``."""
+        """Return the series without trailing coefficients whose absolute values are at most ``tol``."""
         kept = np.flatnonzero(abs(np.asarray(detached(self.coef))) > tol)
         coef = self.coef[: kept[-1] + 1] if len(kept) else self.coef[:1] * 0
         return type(self)(coef, self.domain, self.window, self.symbol)
@@ -130,7 +130,7 @@ class Series(_Base):
         window: ArrayLike | None = None,
         symbol: str = "x",
     ) -> Self | tuple[Self, list[object]]:
-        """Return the least-squares fit to ``y`` at ``x``; a domain that is chosen by ``x`` is a constant."""
+        """Return the least-squares fit to ``y`` at ``x``; a domain that is computed from ``x`` is a constant."""
         places = floating(tensor(x)) if has_tensor([x]) else np.asanyarray(x)
         if domain is None and isinstance(places, Tensor):
             ends = np.stack([np.min(places.detach()), np.max(places.detach())])
@@ -167,7 +167,7 @@ def _mapped(series: Series) -> bool:
 
 
 def _reflected(name: str) -> Callable[[Series, object], object]:
-    """Return a reflected operator; Python calls it for a series of NumPy's on the left."""
+    """Return a reflected operator, which Python calls if the left operand is a series of NumPy."""
 
     def method(self: Series, other: object) -> object:
         if is_series(other):

@@ -1,6 +1,6 @@
 """Random numbers as pure functions of a key, as in ``jax.random``, and PyTorch's names of ``torch.random``.
 
-Users call it: ``rg.random.normal(rg.random.key(0), (3,))``. It is imported at its first use.
+For example, ``rg.random.normal(rg.random.key(0), (3,))``. The package is imported at its first use.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,7 @@
 """Random numbers as pure functions of a key, as in ``jax.random``.
 
 A key is a Tensor of two uint64 words: the key of a Philox 4x64 counter-based generator. The numbers are computed from
-its words, whose sequence NumPy guarantees, and not by NumPy's distributions, whose numbers may change.
+its words, whose sequence NumPy guarantees, and not by NumPy's distributions, which may change between versions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..ops.table.types import DTypeLike
 
 Shape = int | Sequence[int]
 
-_NUMBERS, _SPLIT, _FOLD = range(3)  # the last word of the counter: numbers and keys never come from the same place
+_NUMBERS, _SPLIT, _FOLD = range(3)  # the counter's last word, so that numbers and new keys have different counters
 
 
 def key(seed: int) -> Tensor:
@@ -35,7 +35,7 @@ def key(seed: int) -> Tensor:
     a key once: ``split`` it to draw several times.
 
     Args:
-        seed: an integer of 64 bits; negative ones count from ``2^64`` down.
+        seed: an integer of 64 bits; -1 is the same as ``2^64 - 1``.
 
     Raises:
         ValueError: the seed does not fit in 64 bits.
@@ -68,7 +68,7 @@ def fold_in(key: Tensor, data: int | Tensor) -> Tensor:
     """Return the key that belongs to ``key`` and an integer, for example the number of a step or of a process.
 
     Args:
-        data: an integer of 64 bits, or a Tensor with one.
+        data: an integer of 64 bits, or an integer Tensor of one element.
 
     >>> keys = [rg.random.fold_in(rg.random.key(0), step) for step in range(2)]
     >>> bool((keys[0] == keys[1]).all())
@@ -90,7 +90,7 @@ def uniform(
 
     Args:
         dtype: floating, by default the default dtype.
-        minval: the lower end; a Tensor broadcasts with the shape, and its gradient is that of the numbers.
+        minval: the lower end; a Tensor broadcasts with the shape, and its gradient is the gradient of the numbers.
         maxval: the upper end.
 
     Raises:
@@ -100,7 +100,7 @@ def uniform(
     True
     """
     kind = _real("uniform", dtype)
-    digits = 8 if kind.kind == "V" else {2: 11, 4: 24, 8: 53}[kind.itemsize]  # so that 1 is never reached
+    digits = 8 if kind.kind == "V" else {2: 11, 4: 24, 8: 53}[kind.itemsize]  # so few that rounding never gives 1
     words = _words(_checked("uniform", key), _lengths(shape))
     numbers = _fractions(words, digits).to(dtype=kind)
     if type(minval) is float and type(maxval) is float and (minval, maxval) == (0.0, 1.0):
@@ -112,7 +112,7 @@ def normal(key: Tensor, shape: Shape = (), dtype: DTypeLike | None = None) -> Te
     """Return numbers of the normal distribution with mean 0 and variance 1.
 
     Args:
-        dtype: of the numbers; floating, by default the default dtype.
+        dtype: the dtype of the numbers, floating; by default the default dtype.
 
     Raises:
         NotImplementedError: numbers of this dtype cannot be drawn.
@@ -130,11 +130,11 @@ def randint(key: Tensor, shape: Shape, minval: int, maxval: int, dtype: DTypeLik
     """Return integers uniform on ``[minval, maxval)``.
 
     Args:
-        dtype: that of the result.
+        dtype: the integer dtype of the result.
 
     Raises:
         ValueError: the interval contains no integer.
-        RuntimeError: the dtype does not hold all of them.
+        RuntimeError: the dtype cannot represent all integers of the interval.
 
     >>> dice = rg.random.randint(rg.random.key(0), (100,), 1, 7)
     >>> int(dice.min()), int(dice.max())
@@ -155,7 +155,7 @@ def bernoulli(key: Tensor, p: float | Tensor = 0.5, shape: Shape | None = None) 
 
     Args:
         p: the probability; a Tensor broadcasts to the shape.
-        shape: by default that of ``p``.
+        shape: the shape of the result; by default the shape of ``p``.
 
     Raises:
         ValueError: a probability is not in [0, 1].
@@ -172,7 +172,7 @@ def bernoulli(key: Tensor, p: float | Tensor = 0.5, shape: Shape | None = None) 
 
 
 def permutation(key: Tensor, x: int | Tensor, axis: int = 0, independent: bool = False) -> Tensor:
-    """Return the entries of ``x`` along an axis in random order; of an integer those of ``arange(x)``.
+    """Return the entries of ``x`` along an axis in random order; an integer ``x`` stands for ``arange(x)``.
 
     Args:
         independent: give each slice along the axis an order of its own.
@@ -193,7 +193,7 @@ def categorical(key: Tensor, logits: Tensor, axis: int = -1, shape: Shape | None
     Args:
         logits: logarithms of the weights.
         axis: the axis of the categories.
-        shape: that of the result, to which the other axes of ``logits`` broadcast; by default these.
+        shape: the shape of the result, to which the other axes of ``logits`` broadcast; by default their lengths.
 
     Raises:
         ValueError: the largest weight along the axis is zero, infinite or NaN.

@@ -1,8 +1,9 @@
-"""SciPy's functions on Tensors, with SciPy's names, signatures and errors, where SciPy computes with bare arrays.
+"""SciPy's functions on Tensors, differentiable, with SciPy's names, signatures and errors.
 
-A name that ``retrograd.scipy.linalg`` does not define is that of ``scipy.linalg``, and so on for other modules.
-Functions without a Tensor among their arguments call SciPy's. The errors of conversions to NumPy name the functions of
-this package. It may import everything below ``func``, and SciPy only inside functions.
+A name that ``retrograd.scipy.linalg`` does not define is looked up in ``scipy.linalg``, and so on for other modules.
+Without a Tensor among the arguments, a function calls SciPy's function of that name. If SciPy's own function gets a
+Tensor, the error names the function of this package. This package may import all packages below ``func``, and SciPy
+only inside functions.
 """
 
 from importlib import import_module as _import_module

@@ -1,4 +1,4 @@
-"""Decorate the functions of this package: when they call SciPy's, its errors, and its other names."""
+"""Decorate the functions of this package, so that they fall back to SciPy's functions and raise SciPy's errors."""
 
 from __future__ import annotations
 
@@ -44,10 +44,11 @@ def scipys(module: str) -> ModuleType:
 
 
 def other_names(module: str, refused: type | tuple[()] = (), advice: str = "") -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of ``retrograd.scipy.NAME``, which looks other names up in SciPy.
+    """Return the ``__getattr__`` of ``retrograd.scipy.NAME``, which looks undefined names up in SciPy.
 
     Args:
-        refused: a class that SciPy's functions do not accept, and ``advice`` for the error.
+        refused: a class that SciPy's functions do not accept.
+        advice: the error's text for arguments of this class.
     """
     original = module.removeprefix("retrograd.")
 
@@ -70,7 +71,7 @@ def other_names(module: str, refused: type | tuple[()] = (), advice: str = "") -
 
 
 def name_of(function: str, distribution: str = "") -> str:
-    """Return the name in this package of SciPy's function, or of a distribution's method; empty if there is none."""
+    """Return this package's name for a function of SciPy, or a distribution's method; empty if there is none."""
     home, _, name = function.rpartition(".")
     try:
         module = import_module(f"retrograd.{home}")
@@ -111,12 +112,12 @@ def floating_tensor(value: ArrayLike) -> Tensor:
 
 
 def floats(*values: ArrayLike) -> tuple[Tensor, ...]:
-    """Return array-like arguments in one floating or complex dtype, that of the Tensors if there are any."""
+    """Return array-like arguments in one floating or complex dtype: the dtype of the Tensors if there are any."""
     return tuple([floating(x) for x in alike(*values)])
 
 
 def located(module: str, places: Sequence[ArrayLike], *values: ArrayLike) -> tuple[Tensor, ...]:
-    """Return places (points, knots, coordinates) and values in one precision; only the values may be complex.
+    """Return points (or knots, coordinates) and values in one precision; only the values may be complex.
 
     Raises:
         ValueError: a point is complex. Some functions of SciPy drop the imaginary part, which has no derivative.
@@ -138,17 +139,20 @@ def differentiable(
 ) -> Callable[[Decorated], Decorated]:
     """Decorate a function with the name and signature of SciPy's so that it accepts Tensors.
 
-    Without a Tensor among the arguments, SciPy's function is called. If all Tensors are integers, which have no
-    derivative, its result is returned as Tensors, in SciPy's dtypes. If the function fails and SciPy's fails for the
-    same numbers, SciPy's error is raised. SciPy's function is called first if Tensors have no elements, since the
-    derivative is zero, and if the first argument is a 0-d Tensor; it is called last for constants that the function
-    does not support: if that raises NotImplementedError, or fails on complex numbers or 0-d Tensors.
+    Without a Tensor among the arguments, SciPy's function is called instead. If all Tensors have integers, which have
+    no derivative, SciPy's result is returned as Tensors, in SciPy's dtypes. If the decorated function fails and SciPy's
+    function fails for the same numbers, SciPy's error is raised.
+
+    SciPy's function is called before the decorated one if a Tensor has no elements, since the derivative is then zero,
+    or if the first argument is a 0-d Tensor. SciPy's function is called after the decorated one if that raised
+    NotImplementedError, or another error on complex numbers or 0-d Tensors; its result is returned if no argument
+    requires a gradient.
 
     Args:
         module: the module of SciPy's function, ``"scipy.linalg"``.
         name: the name of SciPy's function, by default the decorated function's.
-        images: the result has the dtype of the first argument, so that SciPy's function is called with an image of
-            integers unless another Tensor requires a gradient.
+        images: the first argument is an image, whose dtype the result has. SciPy's function is called for an image of
+            integers, unless another Tensor requires a gradient.
         real: SciPy's function rejects complex numbers.
     """
 
@@ -199,7 +203,7 @@ def _without_derivative(function: Callable[..., object], args: tuple[object, ...
     The derivative is zero if only Tensors without elements are differentiated, or if the result has no elements.
 
     Raises:
-        ValueError: or another of the types in ``_PLAIN``, SciPy's error.
+        ValueError: SciPy's function fails; likewise for the other types in ``_PLAIN``.
     """
     given = [*args, *kwargs.values()]
     if is_mapped(given) or modes.tracer is not None:
@@ -225,23 +229,24 @@ def _without_derivative(function: Callable[..., object], args: tuple[object, ...
 
 
 def _depending(result: object, total: Tensor) -> object:
-    """Return the Tensors of a result, those of floating dtype with a gradient of zeros with respect to ``total``."""
+    """Return the Tensors of a result; Tensors of floating dtype depend on ``total`` with a derivative of zero."""
     if isinstance(result, Tensor):
         return (result + 0 * total).astype(result.dtype) if result.array.dtype.kind in "fc" else result
     return type(result)(_depending(item, total) for item in result) if isinstance(result, (list, tuple)) else result
 
 
 def _is_determined(result: object, given: list[Array], images: bool) -> bool:
-    """Return whether SciPy has initialized its result for arrays of which one is empty.
+    """Return whether SciPy has initialized the memory of its result, for arguments with an empty array among them.
 
-    For images without elements ``ndimage`` returns uninitialized memory, as some filters and solvers do for arguments.
+    Functions of ``ndimage`` return uninitialized memory for an empty image, some filters and solvers for an empty
+    argument.
     """
     empty = not any(x.array.size for x in _tensors_in([result]))
     return empty or not images and not any(x.size for x in given if x.dtype.kind in "fc")
 
 
 def _in_single_precision(result: object) -> object:
-    """Return the Tensors of a result that SciPy computed in double precision from arguments in single precision."""
+    """Cast the Tensors of a result, which SciPy computed in double precision, to single precision."""
     if isinstance(result, Tensor):
         return result.astype({"d": np.float32, "D": np.complex64}.get(result.array.dtype.char, result.dtype))
     return type(result)(map(_in_single_precision, result)) if isinstance(result, (list, tuple)) else result
@@ -334,5 +339,5 @@ _UNSOLVED = Primitive("unsolved", lambda x, value, message: x, "x value", [None,
 
 
 def unsolved(x: Tensor, value: Tensor, message: str) -> Tensor:
-    """Return a point that is not a solution; a derivative of it by what ``value`` depends on raises a RuntimeError."""
+    """Return ``x``, which is not a solution; its derivatives, which would flow to ``value``, raise RuntimeError."""
     return apply(_UNSOLVED, (x, value), {"message": message})

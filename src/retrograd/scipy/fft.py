@@ -1,7 +1,7 @@
 """Fourier, cosine and sine transforms of scipy.fft on Tensors.
 
-The module is a backend of scipy.fft, too: inside of ``with scipy.fft.set_backend(retrograd.scipy.fft):`` SciPy's own
-functions take Tensors. Otherwise SciPy's functions do not dispatch on the type of their arguments.
+The module is also a backend of scipy.fft: inside ``with scipy.fft.set_backend(retrograd.scipy.fft):`` SciPy's own
+functions accept Tensors. Outside, SciPy's functions do not dispatch on the type of their arguments.
 """
 
 from __future__ import annotations

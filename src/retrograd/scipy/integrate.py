@@ -39,7 +39,7 @@ _METHODS = {
 
 
 def _is_ours(fun: Function, *values: object, call: Callable[[], object]) -> bool:
-    """Return whether a Tensor is among the values, or among those that the function reads."""
+    """Return whether the values or the result of ``call()`` contain a Tensor, as if the function reads one."""
     if has_tensor(values):
         return True
     with no_grad():
@@ -65,7 +65,7 @@ def solve_ivp(
     are the method ``kvaerno5`` for stiff systems. The steps are not bitwise equal to SciPy's.
 
     Args:
-        options: rtol (by default 1e-3), atol (1e-6), first_step, max_step; others, such as ``jac``, are ignored.
+        options: rtol (by default 1e-3), atol (1e-6), first_step, max_step; other options, as ``jac``, are ignored.
 
     Raises:
         SolveError: the integration did not reach the end. SciPy returns a result with ``success=False``.
@@ -102,7 +102,7 @@ def solve_ivp(
 
 
 def _with_arrays(fun: Function) -> Callable[..., Tensor]:
-    """Return the function, which may return a list of numbers, as one that returns a Tensor."""
+    """Wrap a function, which may return a list of numbers, in a function that returns a Tensor."""
 
     def f(t: Tensor, y: Tensor, *args: object) -> Tensor:
         value = fun(t, y, *args)
@@ -122,7 +122,7 @@ def _inside(start: Operand, end: Operand, t_eval: Iterable[Operand]) -> list[Ope
 
 
 def _evaluation_range(times: Sequence[Operand], solution: Solution) -> tuple[int, int]:
-    """Return the range of ``t_eval`` among all times."""
+    """Return the first and the end index of the times ``t_eval`` among all times that the solver reached."""
     count = len(times) - 2
     reached = solution.t.shape[0] - (solution.status == 1)
     return 1, min(1 + count, reached)
@@ -170,7 +170,7 @@ def odeint(
 ) -> Tensor | Array | tuple[Array, dict[str, object]]:
     """Solve an initial value problem at the times ``t``, as scipy.integrate.odeint; ``func(y, t, *args)``.
 
-    The method is ``dopri8`` of ``retrograd.ode``, and ``kvaerno5`` where that needs more than 500 steps per time.
+    The method is ``dopri8`` of ``retrograd.ode``, or ``kvaerno5`` if ``dopri8`` needs more than 500 steps per time.
 
     >>> from retrograd.scipy import integrate
     >>> rate = rg.tensor(2.0, requires_grad=True)
@@ -190,7 +190,7 @@ def odeint(
             mxhnil, mxordn, mxords, printmessg, tfirst,
         )  # fmt: skip
     if full_output:
-        raise ValueError("odeint: full_output describes LSODA, pass full_output=0 with Tensors")
+        raise ValueError("odeint: full_output describes LSODA, which is not used with Tensors; pass full_output=0")
     state = floating_tensor(y0)
     settings: dict[str, Any] = {
         "rtol": 1.49012e-8 if rtol is None else rtol, "atol": 1.49012e-8 if atol is None else atol,
@@ -249,11 +249,11 @@ def quad(
             raise ValueError("quad: Infinity inputs cannot be used with break points.")
         low, high = _first(a), _first(b)
         shares = [(float(p) - low) / (high - low) for p in points if min(low, high) < float(p) < max(low, high)]
-        inner = [0.5 - float(np.sin(np.arcsin(1 - 2 * share) / 3)) for share in shares]  # inverts ``Integral.point``
+        inner = [0.5 - float(np.sin(np.arcsin(1 - 2 * share) / 3)) for share in shares]  # inverse of Integral.point
     value, error, done = adaptive(integral, epsabs, epsrel, limit, inner)
     if not done:
         warnings.warn(
-            f"quad: the estimated error is {error:.3g} after {limit} parts of the interval; the integral may "
+            f"quad: the estimated error is {error:.3g} after {limit} subintervals; the integral may "
             "diverge, or its integrand be singular: give its singular points, or raise limit",
             scipys("scipy.integrate").IntegrationWarning,
             stacklevel=2,
@@ -447,7 +447,8 @@ def cumulative_simpson(
         return _with_initial((h * (values[..., 1:] + values[..., :-1]) / 2).cumsum(-1), initial, axis)
     first = _first_of_two(values, h)
     last = _first_of_two(values.flip(-1), h.flip(-1)).flip(-1)
-    # As SciPy: intervals 0, 2, ... by the parabola that begins there; 1, 3, ... and the last by that which ends there.
+    # As in SciPy, intervals 0, 2, ... use the parabola through the interval and the next one; intervals 1, 3, ... and
+    # the last interval use the parabola through the interval and the previous one.
     size = h.shape[-1]
     even = new_tensor((np.arange(size) % 2 == 0) & (np.arange(size) < size - 1))
     begins = ops.cat([first, last[..., -1:]], -1)

@@ -43,7 +43,7 @@ def _kronrod() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 class Integral:
-    """The integral of ``f`` from a to b, as one over [0, 1] of a transformed function.
+    """The integral of ``f`` from a to b, as an integral over [0, 1] of a transformed function.
 
     The integration variable s is mapped to x by a function of the limits, so that limits have derivatives.
     """
@@ -109,8 +109,8 @@ def adaptive(
 ) -> tuple[Tensor, float, bool]:
     """Return the integral, an estimate of its error, and whether the error is below the tolerance.
 
-    Parts of [0, 1] are bisected, the one with the largest error first, as in QUADPACK's QAGS, without recording. The
-    rule is then evaluated once for all parts as a recorded sum, so that derivatives are integrals by the same rule.
+    Subintervals of [0, 1] are bisected, the one with the largest error first, as in QUADPACK's QAGS, without recording.
+    The rule is then evaluated once more on all subintervals as a recorded sum, which is differentiable.
     """
     nodes, kronrod, gauss = _kronrod()
     with no_grad():

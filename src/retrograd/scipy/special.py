@@ -42,8 +42,8 @@ def logsumexp(
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Return ``log(sum(b * exp(a)))`` without overflow.
 
-    The derivative with respect to ``a`` is ``b * exp(a - result)``, to ``b`` ``exp(a - result)``. With ``return_sign``,
-    return the logarithm of the absolute value, and the sign, which has no gradient.
+    The derivative with respect to ``a`` is ``b * exp(a - result)``, with respect to ``b`` it is ``exp(a - result)``.
+    With ``return_sign``, return the logarithm of the absolute value, and the sign, which has no gradient.
 
     >>> rg.scipy.special.logsumexp(rg.tensor([1000.0, 1000.0]))
     tensor(1000.6932)
@@ -141,7 +141,7 @@ def comb(N: ArrayLike, k: ArrayLike, *, exact: bool = False, repetition: bool = 
     tensor(10.)
     """
     if exact:
-        raise ValueError("scipy.special.comb: exact=True counts with Python integers; give it numbers")
+        raise ValueError("scipy.special.comb: exact=True computes with Python integers; pass numbers, or exact=False")
     n, count = [floating(x) for x in tensors(N, k)]
     if repetition:
         return ops.where((count == 0) & (n >= 0), 1.0, _counted(n + count - 1, count, RULES["binom"]))
@@ -156,7 +156,7 @@ def perm(N: ArrayLike, k: ArrayLike, exact: bool = False) -> Tensor:
     tensor(20.)
     """
     if exact:
-        raise ValueError("scipy.special.perm: exact=True counts with Python integers; give it numbers")
+        raise ValueError("scipy.special.perm: exact=True computes with Python integers; pass numbers, or exact=False")
     n, count = [floating(x) for x in tensors(N, k)]
     return _counted(n, count, lambda n, k: RULES["poch"](n - k + 1, k))
 
@@ -169,7 +169,7 @@ def factorial(n: ArrayLike, exact: bool = False, extend: str = "zero") -> Tensor
     tensor([6., 0.])
     """
     if exact or extend != "zero":
-        raise ValueError("scipy.special.factorial: of Tensors only with exact=False and extend='zero'")
+        raise ValueError("scipy.special.factorial of Tensors: only exact=False and extend='zero' are supported")
     values = floating(tensor(n))
     kept = ops.where(values < 0, 0.0, values)
     return ops.where(values < 0, 0.0, RULES["gamma"](kept + 1))
@@ -251,7 +251,7 @@ def _of_integers(name: str) -> Rule:
 
 
 def _sph_legendre_slope(g: Array, n: Array, m: Array, x: Array) -> Array:
-    """The mean of the ladder operators (Edmonds, Angular Momentum in Quantum Mechanics, 2.5.24).
+    """Return g times the derivative by theta, the mean of both ladder operators (Edmonds, Angular Momentum, 2.5.24).
 
     SciPy's functions of odd order contain ``|sin(theta)|``, so that the operators change their sign outside of [0, pi].
     """
@@ -261,7 +261,7 @@ def _sph_legendre_slope(g: Array, n: Array, m: Array, x: Array) -> Array:
 
 
 def _assoc_legendre_slope(g: Array, n: Array, m: Array, x: Array, ans: Array) -> Array:
-    """DLMF 14.10.5; the function of an order above the degree is 0."""
+    """Return g times the derivative by x (DLMF 14.10.5); a function whose order exceeds its degree is 0."""
     exists = np.abs(m) <= n
     above = np.where(exists, _ASSOC_LEGENDRE(np.where(exists, n + 1, 0), np.where(exists, m, 0), x), 0.0)
     return g * ((m - n - 1) * above + (n + 1) * x * ans) / (1 - x * x)

@@ -92,9 +92,9 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
         verbose: 1 prints a line per epoch.
         device: the device of the module.
         random_state: a seed for the weights, the sample order and other random draws; None uses the global generator.
-        kwargs: ``module__NAME``, ``criterion__NAME`` and ``optimizer__NAME`` are passed to these, and
-            ``iterator_train__NAME`` and ``iterator_valid__NAME`` (``shuffle``, ``drop_last``, ``batch_size``) to the
-            ``DataLoader`` of each.
+        kwargs: ``module__NAME``, ``criterion__NAME`` and ``optimizer__NAME`` are passed to module, criterion and
+            optimizer; ``iterator_train__NAME`` and ``iterator_valid__NAME`` (``shuffle``, ``drop_last``,
+            ``batch_size``) to the ``DataLoader`` of training and validation.
 
     Attributes:
         module_: the module that was created.
@@ -347,7 +347,7 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
         return X, y
 
     def _split(self, count: int, y: Any) -> tuple[Any, Any, Any, Any]:
-        """Return the training rows, and the inputs, targets and rows of validation, or None."""
+        """Return the indices of the training samples, and the validation inputs, targets and indices, or None."""
         split = self.train_split
         if split == "auto":
             split = self._default_split() if self.module is not None and count > 1 else None
@@ -486,7 +486,7 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
 
 
 def _first(output: Any) -> Any:
-    """Return a module's output; the first of several, as in skorch."""
+    """Return a module's output; of a tuple the first element, as in skorch."""
     return output[0] if isinstance(output, tuple) else output
 
 

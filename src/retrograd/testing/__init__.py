@@ -1,7 +1,7 @@
-"""The operator harness: example calls of every operator, and the properties that each operator must satisfy.
+"""The operator test harness: example calls of every operator, and checks of properties that each must satisfy.
 
-``case`` declares example calls, ``cases`` has those of all operators and ``scipy_cases`` those of SciPy's functions,
-``harness`` checks them. ``retrograd check`` and tests import it.
+``case`` declares example calls, ``cases`` has calls of all operators, ``scipy_cases`` has calls of SciPy's functions,
+and ``harness`` has the checks. The command ``retrograd check`` and the tests import this package.
 """
 
 from typing import TYPE_CHECKING

@@ -31,7 +31,7 @@ Calls = Callable[[np.random.Generator], Iterable[Call]]
 
 
 def together(*parts: Calls) -> Calls:
-    """Return the concatenated calls of all parts."""
+    """Return a function that returns the calls of several functions, concatenated."""
     return lambda rng: chain.from_iterable(part(rng) for part in parts)
 
 
@@ -53,8 +53,8 @@ class Case:
         reference: the NumPy or SciPy function for the forward value; None if only PyTorch is a reference.
         torch: the name of PyTorch's function (``"torch.linalg.inv"``), by default the same name; ``""`` if PyTorch has
             none.
-        edge_calls: calls at kinks, ties, zeros, infinities and with empty tensors, for which only the forward is
-            checked, and that gradients are finite and equal PyTorch's.
+        edge_calls: calls at kinks, ties, zeros, infinities and with empty tensors. Only the forward result is checked,
+            and that gradients are finite and equal to PyTorch's.
         order: how many times the operator can be differentiated: 0, 1 or 2.
         dtypes: floating dtypes in which the result must have the inputs' dtype.
         tolerance: the relative error allowed between first-order gradients and central differences.

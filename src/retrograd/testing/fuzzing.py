@@ -1,7 +1,7 @@
 """Random Tensor programs, for tests of the compiler and other non-eager execution.
 
 A seed determines a program: operators with views, in-place writes, broadcasting, reductions, products, random numbers
-and control flow on shapes, on a pool of Tensors of which some require grad. ``run`` returns everything observable: the
+and control flow on shapes, on a pool of Tensors, some of which require grad. ``run`` returns everything observable: the
 values of results, gradients, and arguments after the call. A ``rich`` program also has several dtypes, more views,
 writes by indices and masks, and more random numbers; it may write results and arguments before its backward pass, and
 differentiate gradients again.

@@ -39,10 +39,11 @@ from .comparison import assert_close, assert_near, numbers, to_numpy
 from .jacobians import compare_jacobians, projected_error, seed_of
 from .programs import Program, cast, make_tensor, program_of, programs, replaced, rewritten
 
-# The maximum number of rows and columns of a Jacobian to check; a larger Jacobian is sampled. Half as many are used for
-# second order. ``quick`` checks compare one random projection of each Jacobian, and its elements only if these differ.
+# The maximum number of rows and columns of a Jacobian to check; a larger Jacobian is sampled. Second-order checks use
+# half this number. ``quick`` checks compare one random projection of each Jacobian, and elements if that differs.
 MOST_ROWS = 48
-# How many calls deep a chain of calls may recurse; the chain is longer. Every operator needs fewer than 40.
+# The recursion limit above the current depth while a longer chain of calls is differentiated. Every operator needs less
+# than 40.
 ROOM = 100
 
 EXACT = 1e-10
@@ -61,7 +62,7 @@ SHOW_STRIDES = {"as_strided", "data_ptr", "is_contiguous", "storage_offset", "st
 
 
 def check_forward(operator: Operator, case: Case) -> None:
-    """The result equals that of NumPy or SciPy; a random operator returns the same result for the same seed."""
+    """The result equals the result of NumPy or SciPy; a random operator returns equal results for equal seeds."""
     for program in programs(operator, case):
         with no_grad():
             got = numbers(program(*program.inputs(False)))

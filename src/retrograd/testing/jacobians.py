@@ -31,8 +31,8 @@ def projected_error(
 ) -> float:
     """Return the largest relative error of ``v^T J t``, for one random t per input and one random v per output.
 
-    Every element of each Jacobian takes part. The error is relative as in ``relative_errors``: a result smaller than
-    1e-3 of its largest term, or of the largest output, is compared relative to that bound.
+    The result depends on every element of each Jacobian. The error is relative as in ``relative_errors``: a result
+    smaller than 1e-3 of its largest term, or of the largest output, is compared relative to that bound.
     """
     with silent():
         along = [directional_differences(function, inputs, x, rng.standard_normal(real_size(x))) for x in inputs]

@@ -33,12 +33,12 @@ from .programs import Program, programs, replaced
 # A batching rule may sum in another order than the loop.
 TOLERANCE = 1e-9
 EXAMPLES = 2
-MOST_CALLS = 6  # calls per operator; of more calls, every second, third, ... one is checked
+MOST_CALLS = 6  # the maximum number of calls per operator; of more calls, every second, third, ... call is checked
 SCALE = 0.97  # the factor of the second example, chosen so that its values stay in the operator's domain
 
 # ``vmap`` calls these once per example, since the shape of the result depends on values.
 SHAPED_BY_VALUES = {"argwhere", "bincount", "repeat_interleave"}
-# The operators that refuse some mapped arguments, as torch.func does, with the reason; all others must answer.
+# The operators that raise an error for some mapped arguments, as torch.func does, with the reason.
 REFUSED = {
     **dict.fromkeys(
         ("masked_select", "nonzero", "unique", "unique_consecutive", "nn.functional.one_hot", "Tensor.to_sparse",
@@ -79,7 +79,7 @@ def check_vmap(operator: Operator, case: Case, *, long: bool = False) -> float:
     second one.
     """
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "vmap: .* has no batching rule")  # the fallback, a loop, is checked as well
+        warnings.filterwarnings("ignore", "vmap: .* has no batching rule")  # the fallback is checked, too
         chosen = list(programs(operator, case))
         if not long:
             chosen = chosen[:: 1 + len(chosen) // MOST_CALLS]

@@ -1,4 +1,4 @@
-"""The operator harness on the device ``meta``: results have the shape, dtype and strides of those with numbers."""
+"""The operator harness on the device ``meta``: results have the same shape, dtype and strides as on the CPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .case import Case
 from .comparison import numbers
 from .programs import Program, make_tensor, programs
 
-# Operators that read the numbers, or give Tensors whose shape depends on them: in these cases or in some of them.
+# Operators that read the numbers of their inputs, or whose result has a shape that depends on them, in some calls.
 NEED_NUMBERS = frozenset(
     str.split("""
     Tensor.__getitem__ Tensor.cpu Tensor.to Tensor.to_sparse Tensor.to_sparse_csc Tensor.to_sparse_csr allclose argwhere
@@ -30,7 +30,7 @@ def meta_tensor(array: np.ndarray) -> Tensor:
 
 
 def check_meta(operator: Operator, case: Case) -> None:
-    """On Tensors without numbers, results have the shape, dtype and strides of those with numbers.
+    """On Tensors without numbers, results have the same shape, dtype and strides as on Tensors with numbers.
 
     An operator that needs the numbers raises NotImplementedError or RuntimeError.
     """
@@ -56,7 +56,7 @@ def check_meta(operator: Operator, case: Case) -> None:
 
 
 def on_meta(program: Program) -> object:
-    """Call the operator with Tensors without numbers in the places of all others."""
+    """Call the operator with meta Tensors in place of all Tensors."""
     program.make = meta_tensor
     creates = not any(isinstance(value, np.ndarray) for value in (*program.call.args, *program.call.kwargs.values()))
     try:

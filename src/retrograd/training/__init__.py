@@ -1,7 +1,7 @@
 """A training loop and its helpers: checkpoints, metrics, early stopping and averaged weights.
 
-``loop`` is ``fit``; every helper also works alone, in a loop that the program writes itself. The command ``retrograd
-train`` is built on it.
+``loop`` has ``Loop``, which the command ``retrograd train`` uses. Every helper also works without ``Loop``, in a
+training loop that the program writes itself.
 """
 
 from .accumulation import accumulate as accumulate

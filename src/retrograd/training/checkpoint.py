@@ -130,7 +130,7 @@ class Checkpoint:
         If an error or an interrupt is raised, the parts and the random generators are unchanged.
 
         Raises:
-            CheckpointError: the file is truncated or damaged, or its parts are not those of this run.
+            CheckpointError: the file is truncated or damaged, or does not have the parts of this run.
             MemoryError: the checkpoint does not fit in memory next to the run.
             OSError: the file cannot be read.
         """
@@ -177,7 +177,7 @@ class Checkpoint:
         for kind, found, own in (("", parts, self.parts), ("the generators ", generators, self.generators)):
             if found.keys() != own.keys():
                 names = f"{kind}{sorted(found, key=str)}, this run has {sorted(own)}"
-                raise CheckpointError(f"{self.path}: holds {names}")
+                raise CheckpointError(f"{self.path}: the checkpoint has {names}")
         return parts, run
 
     def _load(self, name: str, load: Callable[[Any], Any], state: object) -> None:
@@ -186,7 +186,7 @@ class Checkpoint:
         except MemoryError:
             raise
         except Exception as error:  # an invalid state may raise any error
-            raise CheckpointError(f"{self.path}: the {name} does not fit this run's: {error}") from error
+            raise CheckpointError(f"{self.path}: the state of the {name} does not fit this run: {error}") from error
 
 
 class _Snapshot:
@@ -199,7 +199,7 @@ class _Snapshot:
         self._grad_enabled = is_grad_enabled()
 
     def restore(self) -> None:
-        """Restore the state; an interrupt restarts the restoration, since half of it would be worse."""
+        """Restore the state; an interrupt restarts the restoration, which otherwise would be incomplete."""
         while True:
             try:
                 self._restore()
@@ -209,26 +209,26 @@ class _Snapshot:
 
     def _restore(self) -> None:
         for part, attributes, state in self._parts:
-            # Restoring attributes brings back the original objects, and loading the values of those that were written
-            # in place (a model's arrays, a loader's generators). Loading may also assign attributes.
+            # Restoring attributes brings back the original objects. Loading the state restores the values of objects
+            # that were written in place (a model's arrays, a loader's generators), but may also assign attributes.
             _restore_attributes(part, attributes)
             with suppress(Exception):
                 part.load_state_dict(state)
             _restore_attributes(part, attributes)
         for generator, state in self._generators:
             _set_state(generator, state)
-        set_grad_enabled(self._grad_enabled)  # loading disables it, and an interrupt can arrive before its `with`
+        set_grad_enabled(self._grad_enabled)  # an interrupt during loading can leave grad mode off
 
 
 def _plain(part: object) -> Any:
-    """Return the module inside a distributed wrapper, which the file does not mention."""
+    """Return the module inside a DistributedDataParallel, so that the file does not depend on the wrapper."""
     from ..nn.parallel.distributed import DistributedDataParallel
 
     return part.module if isinstance(part, DistributedDataParallel) else part
 
 
 def _own_share(part: Any) -> Any:
-    """Return this process's share of a part: of a sharded optimizer its own, which may be empty."""
+    """Return the optimizer of this process's parameters for a sharded optimizer, and other parts themselves."""
     return part.optim if hasattr(part, "consolidate_state_dict") else part
 
 

@@ -59,7 +59,7 @@ class EMA:
 
     @contextmanager
     def average_parameters(self) -> Iterator[None]:
-        """Replace the model's weights by the averages inside."""
+        """Replace the model's weights by the averages inside the block."""
         own = {name: tensor.array.copy() for name, tensor in self._tensors()}
         self.copy_to(self.model)
         try:
@@ -82,7 +82,7 @@ class EMA:
         given = state["averages"]
         shapes = {name: tensor.shape for name, tensor in self.averages.items()}
         if {name: tensor.shape for name, tensor in given.items()} != shapes:
-            raise ValueError("EMA: the state's names or shapes are not those of the model")
+            raise ValueError("EMA: the names or shapes in the state differ from those in the model")
         self.decay = state["decay"]
         for name, average in self.averages.items():
             average.array[...] = given[name].to(average.device).array

@@ -28,7 +28,7 @@ class DivergenceError(RuntimeError):
     """A loss is no longer finite.
 
     Attributes:
-        name: the name of the figure, such as ``"loss"``.
+        name: the name of the value, such as ``"loss"``.
         value: infinity or NaN.
         step: the number of the step.
 
@@ -45,7 +45,7 @@ class DivergenceError(RuntimeError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C, after the step in progress is finished and its checkpoint is written, if the loop has one.
+    """Raised after Ctrl-C, when the step in progress is finished and the checkpoint, if the loop has one, is written.
 
     Attributes:
         step: the number of finished steps.
@@ -64,17 +64,17 @@ class Loop:
     """Calls a training step for each batch, and evaluates and saves checkpoints.
 
     The program's ``step`` updates the parameters with one batch. The loop accumulates the means of the returned
-    figures, calls ``evaluate`` and writes a checkpoint after each epoch and at the end, and stops if a loss is not
+    values, calls ``evaluate`` and writes a checkpoint after each epoch and at the end, and stops if a loss is not
     finite. At Ctrl-C it finishes the step, writes a checkpoint and raises ``Interrupted``, a KeyboardInterrupt. A
     resumed loop continues bit for bit like an uninterrupted one. With several processes, each has a loop, and all stop
     at the same step.
 
     Args:
-        step: a function from a batch to its figures, including ``"loss"``, and the number of examples they are means
-            over.
+        step: a function that takes a batch and returns a dictionary of mean values, including ``"loss"``, and the
+            number of examples in the batch.
         loader: the batches, iterated once per epoch; it has a length.
         steps: the number of steps.
-        evaluate: returns further figures for the history, such as those of a test set.
+        evaluate: a function that returns further values for the history, such as the accuracy on a test set.
         checkpoint: the file; by default none is written.
         metadata: JSON data for the checkpoint.
         **parts: other parts of the checkpoint (see ``Checkpoint``): ``model``, ``optimizer``, ``scheduler`` ...
@@ -83,7 +83,7 @@ class Loop:
         completed: the number of completed steps.
         losses: the loss of each step.
         history: a row for each evaluation: epoch, step, seconds in steps so far, the means since the last row under
-            names with the prefix ``train_``, the figures of ``evaluate``, and ``examples_per_second``.
+            names with the prefix ``train_``, the values of ``evaluate``, and ``examples_per_second``.
         saved: the number of steps in the checkpoint; None if there is none.
 
     >>> from retrograd.training import Loop
@@ -275,7 +275,7 @@ def _check_finite(name: str, value: float, step: int) -> None:
 
 @contextmanager
 def _interrupts() -> Iterator[threading.Event]:
-    """Give an event that the first Ctrl-C sets; a second one interrupts immediately."""
+    """Yield an event that the first Ctrl-C sets; a second Ctrl-C interrupts immediately."""
     event = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield event  # only the main thread receives signals

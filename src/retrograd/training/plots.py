@@ -21,7 +21,7 @@ INSTALL = "plots need Matplotlib: pip install 'retrograd[plots]'"
 COLORS = ("#3b82c4", "#e07b39", "#3f9b62", "#b0559b", "#8f7a3c", "#5b6abf", "#c2474f", "#2f9a9a")
 GUIDE: dict[str, Any] = {"color": "#888888", "linestyle": "--", "linewidth": 1}
 POINTS: dict[str, Any] = {"s": 5, "alpha": 0.25, "linewidths": 0, "color": COLORS[0]}
-STEPS = (1, 2, 5, 10)  # between tick labels
+STEPS = (1, 2, 5, 10)  # distances between tick labels, times a power of ten
 PAPER, INK = "#ffffff", "#222222"
 DARK_PAPER, DARK_INK = "#17191d", "#d6d6d6"
 
@@ -133,7 +133,7 @@ def render(figure: Figure, dark: bool = False) -> bytes:
 
 
 def render_light_and_dark(figure: Figure) -> tuple[bytes, bytes]:
-    """Return the figure as PNG on a white and on a dark background, which have one layout, computed once."""
+    """Return the figure as PNG on a white and on a dark background, with the same layout, computed once."""
     light, layout = render(figure), figure.get_layout_engine()
     figure.set_layout_engine(None)  # reuse the layout of the first rendering, which takes half of its time
     try:

@@ -79,7 +79,7 @@ class _ResultSaver(Observer):
         self.policy, self.kept = policy, kept
         self.count = 0
         self.calls: list[_Call] = []
-        self.last: _Result | None = None  # the result whose Tensors do not exist yet
+        self.last: _Result | None = None  # a result that is not yet wrapped in Tensors
 
     def opened(self, what: object, inputs: tuple[object, ...]) -> None:
         """Open a call that collects the results of a public operator's primitives."""
@@ -147,7 +147,7 @@ class _ResultReplayer(Observer):
     def __init__(self, kept: dict[int, _Result]) -> None:
         self.kept = kept
         self.count = 0
-        self.given: _Result | None = None  # the result whose Tensors do not exist yet
+        self.given: _Result | None = None  # a result that is not yet wrapped in Tensors
 
     def answering(
         self, primitive: Recordable, inputs: Inputs, arrays: Inputs, params: Params, forward: Callable[..., object]

@@ -169,7 +169,7 @@ def broadcast(tensor: Tensor, src: int = 0, group: object = None) -> Tensor:
 
 
 def reduce(tensor: Tensor, dst: int = 0, op: ReduceOp = ReduceOp.SUM, group: object = None) -> Tensor:
-    """Return the sum over ranks on rank ``dst`` and ``tensor`` elsewhere; the gradient is that of ``dst``."""
+    """Return the sum over ranks on rank ``dst`` and ``tensor`` elsewhere; the gradient comes from rank ``dst``."""
     if op is not ReduceOp.SUM:
         raise RuntimeError(f"reduce: only ReduceOp.SUM is differentiable, got {op}")
     return _Reduce.apply(dst, group, tensor)

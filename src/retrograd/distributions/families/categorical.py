@@ -24,7 +24,7 @@ from .binary import Binomial, one_of
 class ClassWeights(Distribution):
     """A distribution with a weight per class: ``probs``, which are normalized, or ``logits``, unnormalized logarithms.
 
-    The other one is computed on first access.
+    The parameter that is not given is computed on first access.
     """
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}

@@ -291,7 +291,7 @@ class Weibull(TransformedDistribution):
 
     @property
     def mode(self) -> Tensor:
-        k = self.concentration.clamp(min=1)  # for a concentration below 1 the density decreases from 0 on
+        k = self.concentration.clamp(min=1)  # for a concentration below 1 the mode is 0, where the density is infinite
         return self.scale * ((k - 1) / k).pow(k.reciprocal())
 
     @property

@@ -1,4 +1,4 @@
-"""Distributions of real numbers and of their absolute values, also on intervals and of angles."""
+"""Distributions of real numbers, of nonnegative numbers (half-normal, half-Cauchy), on intervals, and of angles."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOG_SQRT_TAU = 0.5 * math.log(2 * math.pi)
 
 
 class _LocationScale(Distribution):
-    """A density of z = (x - loc) / scale, divided by the scale."""
+    """A distribution whose density is a function of z = (x - loc) / scale, divided by the scale."""
 
     arg_constraints: dict[str, Constraint] = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
@@ -82,7 +82,7 @@ class Laplace(_LocationScale):
 
     Args:
         loc: the mean.
-        scale: the mean distance from it, positive.
+        scale: the mean distance from ``loc``, positive.
 
     >>> rg.distributions.Laplace(0.0, 1.0).log_prob(rg.tensor(0.0))
     tensor(-0.6931)
@@ -102,7 +102,8 @@ class Laplace(_LocationScale):
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
-        # The difference of two exponential numbers, since the logarithm of a uniform number is inexact near the bounds.
+        # Draw the difference of two exponential numbers, because the logarithm of a uniform number is inexact near the
+        # bounds.
         return self.loc + self.scale * (exponential(shape, self.loc) - exponential(shape, self.loc))
 
     def _log_prob(self, value: Tensor) -> Tensor:
@@ -199,7 +200,7 @@ class StudentT(Distribution):
 
     Args:
         df: the degrees of freedom, positive.
-        loc: the centre.
+        loc: the center.
 
     >>> rg.distributions.StudentT(3.0).variance
     tensor(3.)
@@ -223,7 +224,7 @@ class StudentT(Distribution):
 
     @property
     def mean(self) -> Tensor:
-        """The centre; NaN where df <= 1."""
+        """The center; NaN where df <= 1."""
         return choose(self.df > 1, self.loc, math.nan)
 
     @property

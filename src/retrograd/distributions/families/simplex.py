@@ -289,8 +289,8 @@ class LogisticNormal(TransformedDistribution):
     """The distribution on the simplex whose stick-breaking log-odds are normal.
 
     Args:
-        loc: the means of the log-odds, along the last dimension, one less than the simplex has.
-        scale: their standard deviations, positive.
+        loc: the means of the log-odds, along the last dimension, which has one element less than the samples.
+        scale: the standard deviations of the log-odds, positive.
 
     >>> rg.distributions.LogisticNormal(rg.zeros(3), rg.ones(3)).sample().shape
     (4,)

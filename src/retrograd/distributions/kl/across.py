@@ -1,6 +1,6 @@
 """Divergences between distributions of different families: -H(p) - E[log q(x)] for samples x of p.
 
-E[log q(x)] is computed from few expectations under p: of x, x^2, log(x), log(1 - x) and exp(-t x).
+E[log q(x)] is computed from the expectations of x, x^2, log(x), log(1 - x) and exp(-t x) under p.
 """
 
 from __future__ import annotations

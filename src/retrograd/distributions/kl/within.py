@@ -28,7 +28,7 @@ from .registry import kl_divergence, register_kl
 
 
 def infinite_unless(condition: Tensor, value: Tensor) -> Tensor:
-    """Return the value where the support of q contains that of p (``condition``), else infinity."""
+    """Return the value where the support of q contains the support of p (``condition``), else infinity."""
     return choose(condition, value, math.inf)
 
 
@@ -91,7 +91,7 @@ def _laplace(p: Laplace, q: Laplace) -> Tensor:
 
 @register_kl(Cauchy, Cauchy)
 def _cauchy(p: Cauchy, q: Cauchy) -> Tensor:
-    """F. Chyzak and F. Nielsen, "A closed-form formula for the KL divergence between Cauchy distributions" (2019)."""
+    """From F. Chyzak and F. Nielsen, "A closed-form formula for the KL divergence between Cauchy ..." (2019)."""
     return ((p.scale + q.scale).square() + (p.loc - q.loc).square()).log() - (4 * p.scale * q.scale).log()
 
 

@@ -7,10 +7,10 @@ remainder in the same proportions, so that
 
     dx_i / da_j = D_j (delta_ij - x_i),  with  D_j = -(dF/da_j) / ((1 - x_j) p(x_j)).
 
-In the log-odds u of a number t the logarithm of the density is f(u) = a log s(u) + b log s(-u), concave, with s the
-sigmoid and z the log-odds of x. So D = x * integral of e^(f(u) - f(z)) |log s(u) - c| from z on, downwards where
-log x < c = digamma(a) - digamma(a + b), else upwards: log s(u) - c does not change sign, which avoids
-cancellation.
+Let u be the log-odds of a number t, z the log-odds of x, and s the sigmoid. As a function of u, the logarithm of the
+density is f(u) = a log s(u) + b log s(-u), which is concave. So D = x * integral of e^(f(u) - f(z)) |log s(u) - c|,
+from -infinity to z where log x < c = digamma(a) - digamma(a + b), else from z to infinity. In this interval
+log s(u) - c does not change sign, which avoids cancellation.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Array = Any
 
 _END = 40.0  # the integral ends where the integrand is e^-40 times its value at the sample
 _FAR = 36.0  # log-odds beyond which log s(u) is u or 0 to working precision, and the integral has a closed form
-_CUTS = (-np.inf, -_FAR, -10.0, 0.0, 10.0, _FAR, np.inf)  # between these the integrand is smooth enough for the nodes
+_CUTS = (-np.inf, -_FAR, -10.0, 0.0, 10.0, _FAR, np.inf)  # intervals on which the integrand is smooth
 
 
 @cache

@@ -41,7 +41,7 @@ def drawn_on_host(draw: Callable[..., np.ndarray], like: Tensor, *parameters: Te
 
 
 def _log_gamma(concentration: Tensor) -> Tensor:
-    """Draw logarithms of gamma samples in float64: with x of shape a + 1 and u uniform, x u^(1/a) has shape a."""
+    """Draw logarithms of gamma samples in float64: if x has shape a + 1 and u is uniform, x u^(1/a) has shape a."""
 
     def draw(generator: np.random.Generator, a: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore"):

@@ -48,7 +48,10 @@ def _slope_of_block(a: Array, log_x: Array, digamma: Callable[[Array], Array]) -
 
 
 def _by_series(a: Array, log_x: Array, digamma: Callable[[Array], Array]) -> Array:
-    """For x < 1, from P = x^a e^-x / gamma(a + 1) * sum of c_n with c_n = x^n / ((a + 1) ... (a + n)), DLMF 8.11.4."""
+    """Return d log(x) / da for x < 1.
+
+    It follows from P = x^a e^-x / gamma(a + 1) * sum of c_n with c_n = x^n / ((a + 1) ... (a + n)), DLMF 8.11.4.
+    """
     x = np.exp(log_x)
     term, harmonic = np.ones_like(a), np.zeros_like(a)
     total, derivative = np.ones_like(a), np.zeros_like(a)
@@ -60,9 +63,10 @@ def _by_series(a: Array, log_x: Array, digamma: Callable[[Array], Array]) -> Arr
     return -((log_x - digamma(a + 1)) * total + derivative) / a
 
 
-# For larger x by quadrature of dP/da = integral of p(t) (log(t) - digamma(a)) dt, from 0 to x or, with the other sign,
-# from x on: the interval in which log(t) - digamma(a) has one sign, which avoids cancellation. With t = x e^-u below
-# and x e^u above, p(t) t / (p(x) x) = e^f(u), where f is concave. The integral ends where f reaches -40.
+# For larger x, dP/da = integral of p(t) (log(t) - digamma(a)) dt is computed by quadrature, from 0 to x or, with the
+# other sign, from x to infinity. In the chosen interval log(t) - digamma(a) has one sign, which avoids cancellation.
+# With t = x e^-u below x and t = x e^u above, p(t) t / (p(x) x) = e^f(u), where f is concave. The integral ends where
+# f reaches -40.
 _END = 40.0
 
 

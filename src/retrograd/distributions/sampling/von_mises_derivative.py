@@ -35,7 +35,7 @@ def _circular_variance(k: Array) -> Array:
 
 
 def _integral(k: Array, z: Array, factor: Callable[[Array, Array], Array]) -> tuple[Array, Array]:
-    """Return the integral of ``factor(t) p(t) / p(z)`` over [0, abs(z)] or [abs(z), pi], and where it is the first."""
+    """Return the integral of ``factor(t) p(t) / p(z)`` over [0, abs(z)] or [abs(z), pi], and a mask of the former."""
     variance = _circular_variance(k)
     angle = abs(z)
     here = np.sin(angle / 2) ** 2
@@ -63,8 +63,8 @@ def _slope(k: Array, z: Array) -> Array:
 def _slope_by_k(k: Array, z: Array, slope: Array) -> Array:
     """Return the derivative of dz/dk by k at a fixed z.
 
-    It is -(d^2F/dk^2) / p(z) - (cos z - A) dz/dk, and d^2F/dk^2 the integral of ((cos t - A)^2 - dA/dk) p(t), where
-    dA/dk = 1 - A / k - A^2.
+    The derivative is -(d^2F/dk^2) / p(z) - (cos z - A) dz/dk, where d^2F/dk^2 is the integral of
+    ((cos t - A)^2 - dA/dk) p(t), and dA/dk = 1 - A / k - A^2.
     """
     concentration, angle = k.astype("float64"), z.astype("float64")
     v = _circular_variance(concentration)

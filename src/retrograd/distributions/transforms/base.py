@@ -148,7 +148,7 @@ class Transform:
 
 
 class InverseTransform(Transform):
-    """The inverse of a transform, as ``Transform.inv`` gives it."""
+    """The inverse of a transform, which ``Transform.inv`` returns."""
 
     _inv: Transform
 
@@ -310,7 +310,7 @@ class IndependentTransform(Transform):
 
     Args:
         base_transform: the transform.
-        reinterpreted_batch_ndims: how many dimensions, beside those of its own event.
+        reinterpreted_batch_ndims: the number of these dimensions, in addition to those of the base's events.
     """
 
     _compared = ("base_transform", "reinterpreted_batch_ndims")

@@ -194,7 +194,7 @@ class CorrCholeskyTransform(Transform):
 
 
 class LowerCholeskyTransform(Transform):
-    """Map square matrices to lower triangular matrices with positive diagonal, the exponential of the input's.
+    """Map square matrices to lower triangular matrices with the exponential of the input's diagonal.
 
     >>> rg.distributions.LowerCholeskyTransform()(rg.zeros(2, 2))
     tensor([[1., 0.],
@@ -213,7 +213,7 @@ class LowerCholeskyTransform(Transform):
 
 
 class PositiveDefiniteTransform(Transform):
-    """Map square matrices to positive definite ones: ``L L^T`` with L from LowerCholeskyTransform.
+    """Map square matrices to positive definite matrices ``L L^T`` with L from LowerCholeskyTransform.
 
     >>> rg.distributions.PositiveDefiniteTransform()(rg.zeros(1, 1))
     tensor([[1.]])

@@ -13,7 +13,7 @@ from ...core.tensor.tensor import Tensor
 from ...ops.shape.conversion import _as_dtype
 from ...ops.table import types
 
-Size: TypeAlias = int | tuple[int, ...]  # one number for all dimensions, or one per dimension
+Size: TypeAlias = int | tuple[int, ...]  # one number for all dimensions, or one number per dimension
 DeviceLike: TypeAlias = types.DeviceLike | None
 DTypeLike: TypeAlias = types.DTypeLike | None
 

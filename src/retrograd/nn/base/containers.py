@@ -401,7 +401,7 @@ class ParameterDict(Module):
         """
         pairs = _pairs("ParameterDict", parameters)
         if isinstance(parameters, Mapping) and not isinstance(parameters, OrderedDict):
-            pairs.sort()  # as in PyTorch, so that optimizers number the Parameters equally
+            pairs.sort()  # as in PyTorch, so that optimizers number the Parameters in the same order
         for key, value in pairs:
             self[key] = value
 

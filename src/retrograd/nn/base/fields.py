@@ -5,8 +5,8 @@
         beta: float = 1.0
         threshold: float = 20.0
 
-The fields are declared as in a dataclass. They become the arguments of ``Softplus(...)``, in order, and mutable
-attributes. ``extra_repr`` shows them, and ``forward(input)`` returns
+The fields are declared as in a dataclass. Each field is an argument of ``Softplus(...)``, in order of declaration, and
+a mutable attribute. ``extra_repr`` shows the fields, and ``forward(input)`` returns
 ``F.softplus(input, beta=self.beta, threshold=self.threshold)``.
 """
 
@@ -31,12 +31,12 @@ def init_from_fields(cls: M) -> M:
     ``__post_init__``, ``InitVar`` and ``KW_ONLY`` work as in ``dataclasses``; ``field(repr=False)`` hides a field from
     ``extra_repr``. Subclasses are not affected: they write their own ``__init__``.
     """
-    # Use a separate dataclass: the module must not be one, or dataclasses.asdict would recurse into it.
+    # Use a separate dataclass: if the module were a dataclass, dataclasses.asdict would recurse into it.
     own = inspect.get_annotations(cls)
     members = {name: cls.__dict__[name] for name in own if name in cls.__dict__}
     for name in members:  # a class attribute would hide the buffer of the same name
         delattr(cls, name)
-    # Without a docstring, dataclasses would compose one from the signature, which takes longer than all the rest.
+    # Set a docstring: without one, dataclasses composes it from the signature, which takes longer than the other steps.
     members |= {
         "__annotations__": own, "__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__name__,
     }  # fmt: skip
@@ -67,7 +67,7 @@ def init_from_fields(cls: M) -> M:
 
 
 def _extra_repr(self: Module) -> str:
-    """The fields with their values; ``inplace`` only if True."""
+    """The fields with their values; ``inplace`` is shown only if True."""
     assert self._declaration is not None
     values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self._declaration) if field.repr}
     return ", ".join(
@@ -80,8 +80,8 @@ def _extra_repr(self: Module) -> str:
 def calls(function: Callable[..., object], *optional: str) -> Callable[[M], M]:
     """Generate a ``forward`` that calls ``function`` with the module's settings as keyword arguments.
 
-    The arguments of ``forward`` are the function's required arguments that are not settings, and the ``optional`` ones.
-    Settings that the module's docstring does not describe are described as in the function's docstring.
+    The arguments of ``forward`` are the function's required arguments that are not settings, and those named in
+    ``optional``. Settings that the module's docstring does not describe are described as in the function's docstring.
     """
 
     def decorate(cls: M) -> M:

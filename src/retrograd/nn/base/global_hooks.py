@@ -1,7 +1,7 @@
 """Hooks on all modules of the process, under the names of PyTorch's ``nn.modules.module``.
 
-They run before a module's own hooks. ``changed`` notifies ``Module`` when the first is registered or the last removed,
-so that calls do not check for global hooks while there are none.
+Global hooks run before a module's own hooks. ``changed`` notifies ``Module`` when a global hook is registered or
+removed, so that calls need not check for global hooks while there are none.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ parameter_hooks: OrderedDict[int, Hook] = OrderedDict()
 buffer_hooks: OrderedDict[int, Hook] = OrderedDict()
 module_hooks: OrderedDict[int, Hook] = OrderedDict()
 
-listeners: OrderedDict[int, Hook] = OrderedDict()  # that wrap ``Module.__call__``
+listeners: OrderedDict[int, Hook] = OrderedDict()  # functions that wrap ``Module.__call__``
 
 at_calls = forward_pre_hooks, forward_hooks, backward_pre_hooks, backward_hooks
-changed: list[Callable[[], None]] = []  # called after a hook on calls was registered or removed
+changed: list[Callable[[], None]] = []  # functions to call after a hook was registered or removed
 
 
 class _Handle(RemovableHandle):
@@ -44,7 +44,7 @@ class _Handle(RemovableHandle):
 
 
 def any_at_calls() -> bool:
-    """Whether a global hook on calls is registered."""
+    """Whether a global forward or backward hook is registered."""
     return any(at_calls)
 
 
@@ -54,7 +54,7 @@ def register_listener(listener: Callable[[Hook], Hook]) -> RemovableHandle:
 
 
 def telling(call: Hook) -> Hook:
-    """Return ``Module.__call__`` with the listeners around it, if there are any."""
+    """Return ``call``, the method ``Module.__call__``, wrapped in all registered listeners."""
     for listener in listeners.values():
         call = listener(call)
     return call
@@ -73,7 +73,7 @@ def register_module_forward_hook(
     Args:
         hook: the function.
         with_kwargs: call ``hook(module, args, kwargs, output)``.
-        always_call: call it also after an error in a pre-hook, the forward or an earlier hook; the output is then None.
+        always_call: also call ``hook`` after an error in a pre-hook, the forward or an earlier hook, with output None.
     """
     return _Handle(forward_hooks, (hook, with_kwargs, always_call))
 
@@ -92,17 +92,17 @@ register_module_backward_hook = register_module_full_backward_hook
 
 
 def register_module_parameter_registration_hook(hook: Hook) -> RemovableHandle:
-    """Call ``hook(module, name, parameter)`` when a parameter is registered; its return value replaces it."""
+    """Call ``hook(module, name, parameter)`` when a parameter is registered; its result replaces the parameter."""
     return RemovableHandle(parameter_hooks, hook)
 
 
 def register_module_buffer_registration_hook(hook: Hook) -> RemovableHandle:
-    """Call ``hook(module, name, buffer)`` when a buffer is registered; its return value replaces it."""
+    """Call ``hook(module, name, buffer)`` when a buffer is registered; its result replaces the buffer."""
     return RemovableHandle(buffer_hooks, hook)
 
 
 def register_module_module_registration_hook(hook: Hook) -> RemovableHandle:
-    """Call ``hook(module, name, submodule)`` when a submodule is registered; its return value replaces it."""
+    """Call ``hook(module, name, submodule)`` when a submodule is registered; its result replaces the submodule."""
     return RemovableHandle(module_hooks, hook)
 
 

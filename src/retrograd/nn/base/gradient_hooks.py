@@ -40,7 +40,7 @@ class BackwardHooks:
         self.module = module
         self.hooks = hooks
         self.pre_hooks = pre_hooks
-        self.grad_output: tuple[object, ...] | None = None  # set between the gradients of the outputs and of the inputs
+        self.grad_output: tuple[object, ...] | None = None  # set while the inputs' gradients are still missing
         self.watches_inputs = False
 
     def watch_inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -53,7 +53,7 @@ class BackwardHooks:
 
         def intercept(gradients: tuple[object, ...]) -> tuple[Any, ...]:
             grad_output, self.grad_output = self.grad_output, None
-            if grad_output is None:  # the gradient did not pass through the outputs, as in a second derivative
+            if grad_output is None:  # no gradient arrived at the outputs, as can happen in a second derivative
                 return gradients
             grad_input = _placed(positions, gradients, self.count)
             for hook in self.hooks:

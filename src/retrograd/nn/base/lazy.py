@@ -43,7 +43,7 @@ class LazyModuleMixin(Module):
         return any(map(is_lazy, (*self._parameters.values(), *self._buffers.values())))
 
     def _save_to_state_dict(self, destination: dict[str, object], prefix: str, keep_vars: bool) -> None:
-        """As for any module; uninitialized parameters and buffers are saved as such."""
+        """Save the state as for any module; uninitialized parameters and buffers are saved as such."""
         lazy = {prefix + name: value for name, value in self._own_tensors().items() if is_lazy(value)}
         tables = self._parameters, self._buffers
         try:
@@ -64,7 +64,7 @@ class LazyModuleMixin(Module):
         self, state_dict: dict[str, object], prefix: str, local_metadata: dict[str, object], strict: bool,
         missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
     ) -> None:  # fmt: skip
-        """As for any module, after materializing with the shapes in ``state_dict``."""
+        """Materialize with the shapes in ``state_dict``, then load the state as for any module."""
         given = dict(state_dict)
         for name, own in self._own_tensors().items():
             value = state_dict.get(prefix + name)
@@ -125,7 +125,7 @@ class LazyLinear(LazyModuleMixin, Linear):
 
     def initialize_parameters(self, input: Tensor) -> None:
         """Infer the number of features from the input."""
-        if not self.in_features:  # nonzero if loaded parameters have already determined it
+        if not self.in_features:  # in_features is nonzero if it is known from loaded parameters
             self.in_features = input.shape[-1]
         if self.has_uninitialized_params():
             _materialize(self, weight=(self.out_features, self.in_features), bias=(self.out_features,))
@@ -140,7 +140,7 @@ def _materialize(module: Module, **shapes: tuple[int, ...]) -> None:
 
 
 class _LazyLayer(LazyModuleMixin):
-    """A subclass becomes the layer that is its second base."""
+    """The base class of lazy layers; their first call changes their class to their second base class."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -182,7 +182,7 @@ class _LazyConv(_LazyLayer):
         if bias:
             self.bias = UninitializedParameter(device=device, dtype=dtype)
 
-    _bias_place: ClassVar[int] = 4  # after stride, padding, dilation, groups
+    _bias_place: ClassVar[int] = 4  # bias follows stride, padding, dilation and groups
 
     def reset_parameters(self) -> None:
         """Initialize the parameters if they are materialized."""
@@ -333,7 +333,7 @@ class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):
     """``BatchNorm1d`` that takes ``num_features`` from its first input, of shape ``(N, C, L)``.
 
     Args:
-        eps, momentum, affine, track_running_stats, device, dtype: those of ``BatchNorm1d``.
+        eps, momentum, affine, track_running_stats, device, dtype: as for ``BatchNorm1d``.
 
     >>> rg.nn.LazyBatchNorm1d()(rg.ones(2, 4, 2)).shape
     (2, 4, 2)
@@ -344,7 +344,7 @@ class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):
     """``BatchNorm2d`` that takes ``num_features`` from its first input, of shape ``(N, C, H, W)``.
 
     Args:
-        eps, momentum, affine, track_running_stats, device, dtype: those of ``BatchNorm2d``.
+        eps, momentum, affine, track_running_stats, device, dtype: as for ``BatchNorm2d``.
 
     >>> rg.nn.LazyBatchNorm2d()(rg.ones(2, 4, 2, 2)).shape
     (2, 4, 2, 2)
@@ -355,7 +355,7 @@ class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
     """``BatchNorm3d`` that takes ``num_features`` from its first input, of shape ``(N, C, D, H, W)``.
 
     Args:
-        eps, momentum, affine, track_running_stats, device, dtype: those of ``BatchNorm3d``.
+        eps, momentum, affine, track_running_stats, device, dtype: as for ``BatchNorm3d``.
 
     >>> rg.nn.LazyBatchNorm3d()(rg.ones(2, 4, 2, 2, 2)).shape
     (2, 4, 2, 2, 2)
@@ -366,7 +366,7 @@ class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):
     """``InstanceNorm1d`` that takes ``num_features`` from its first input, of shape ``(N, C, L)``.
 
     Args:
-        eps, momentum, affine, track_running_stats, device, dtype: those of ``InstanceNorm1d``, with defaults True.
+        eps, momentum, affine, track_running_stats, device, dtype: as for ``InstanceNorm1d``, but True by default.
 
     >>> rg.nn.LazyInstanceNorm1d()(rg.ones(2, 4, 2)).shape
     (2, 4, 2)
@@ -380,7 +380,7 @@ class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):
     """``InstanceNorm2d`` that takes ``num_features`` from its first input, of shape ``(N, C, H, W)``.
 
     Args:
-        eps, momentum, affine, track_running_stats, device, dtype: those of ``InstanceNorm2d``, with defaults True.
+        eps, momentum, affine, track_running_stats, device, dtype: as for ``InstanceNorm2d``, but True by default.
 
     >>> rg.nn.LazyInstanceNorm2d()(rg.ones(2, 4, 2, 2)).shape
     (2, 4, 2, 2)
@@ -394,7 +394,7 @@ class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d):
     """``InstanceNorm3d`` that takes ``num_features`` from its first input, of shape ``(N, C, D, H, W)``.
 
     Args:
-        eps, momentum, affine, track_running_stats, device, dtype: those of ``InstanceNorm3d``, with defaults True.
+        eps, momentum, affine, track_running_stats, device, dtype: as for ``InstanceNorm3d``, but True by default.
 
     >>> rg.nn.LazyInstanceNorm3d()(rg.ones(2, 4, 2, 2, 2)).shape
     (2, 4, 2, 2, 2)

@@ -22,7 +22,7 @@ from .state import check_name as _check_name
 
 Self = TypeVar("Self", bound="Module")
 T = TypeVar("T")
-Declaration = type | None  # in the class, `type` is a method, which typing.get_type_hints would find
+Declaration = type | None  # defined outside of the class, where `type` is a method
 
 
 class Module(State):
@@ -42,12 +42,13 @@ class Module(State):
     ['factor']
     """
 
-    # Of modules declared by fields (fields.py): the fields, and the attributes that forward passes to its function.
+    # For modules declared by fields (fields.py): the dataclass of the fields, and the names of the attributes that
+    # forward passes to its function.
     _declaration: ClassVar[Declaration] = None
     _settings: ClassVar[tuple[str, ...]] = ()
 
-    dump_patches = False  # PyTorch's legacy attribute
-    T_destination = T  # PyTorch's name of a type of state_dict
+    dump_patches = False  # a legacy attribute of PyTorch
+    T_destination = T  # PyTorch's name for the type variable of state_dict
     call_super_init = False  # whether __init__ passes its arguments to further base classes
 
     training: bool
@@ -136,7 +137,7 @@ class Module(State):
                 args = backward.watch_inputs(args)
             result = self.forward(*args, **kwargs)
             if pending or global_hooks.forward_hooks or self._forward_hooks:
-                # Hooks that the forward registers or removes count.
+                # Read the hooks again, because the forward may have registered or removed some.
                 pending = [*global_hooks.forward_hooks.values(), *self._forward_hooks.values()]
             while pending:
                 hook, with_kwargs, _ = pending.pop(0)
@@ -177,8 +178,8 @@ class Module(State):
     ) -> RemovableHandle:
         """Call ``hook(module, args, output)`` after each forward; its return value replaces the output.
 
-        With ``with_kwargs`` it is called as ``hook(module, args, kwargs, output)``; with ``always_call`` also if a
-        pre-hook, the forward or an earlier hook raised an error (the output is then None).
+        With ``with_kwargs`` the hook is called as ``hook(module, args, kwargs, output)``; with ``always_call`` it is
+        also called if a pre-hook, the forward or an earlier hook raised an error (the output is then None).
         """
         return RemovableHandle(self._forward_hooks, (hook, with_kwargs, always_call), prepend)
 
@@ -263,7 +264,7 @@ class Module(State):
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Register a Tensor that is part of the module's state but not trained.
 
-        With ``persistent=False`` it follows moves and casts of the module but is not part of ``state_dict()``.
+        With ``persistent=False`` moves and casts apply to the buffer, but it is not part of ``state_dict()``.
         """
         _check_name(self, name, "buffer")
         if tensor is not None and not is_buffer(tensor):
@@ -359,7 +360,7 @@ class Module(State):
         recurse: bool = True,
         remove_duplicate: bool = True,
     ) -> Iterator[tuple[str, T]]:
-        """The members of every module of the tree by dotted name, with PyTorch's signature, which subclasses call."""
+        """Yield (dotted name, member) for every module of the tree; subclasses call this method of PyTorch's name."""
         seen: set[int] = set()
         modules = self.named_modules(None, prefix, remove_duplicate) if recurse else [(prefix, self)]
         for path, module in modules:
@@ -540,7 +541,7 @@ class Module(State):
         return self._apply(lambda x: x.cuda(device))
 
     def xpu(self: Self, device: object = None) -> Self:
-        """Raise RuntimeError: Retrograd does not support the device. ``ipu`` and ``mtia`` raise it, too."""
+        """Raise RuntimeError: Retrograd does not support the devices xpu, ipu and mtia."""
         raise RuntimeError("Retrograd computes on 'cpu' and 'cuda', and does not have the devices xpu, ipu and mtia")
 
     ipu = mtia = xpu

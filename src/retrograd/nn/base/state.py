@@ -125,7 +125,7 @@ class State:
     def register_load_state_dict_post_hook(self, hook: Callable[..., object]) -> RemovableHandle:
         """Call ``hook(module, incompatible_keys)`` after each ``load_state_dict()``, submodules first.
 
-        The hook may remove names from ``incompatible_keys``, which are then not an error.
+        The hook may remove names from ``incompatible_keys``; removed names do not cause an error.
         """
         return RemovableHandle(self._load_state_dict_post_hooks, hook)
 
@@ -143,8 +143,8 @@ class State:
             IncompatibleKeys: the missing and the unexpected names.
 
         Raises:
-            RuntimeError: names (with ``strict``) or shapes do not match; the message lists all. Nothing is loaded,
-                unless a post-hook, which may remove names from the error, was registered.
+            RuntimeError: names (with ``strict``) or shapes do not match; the message lists all mismatches. Nothing is
+                loaded then, unless a post-hook is registered, which may remove names from the error.
         """
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"load_state_dict: state_dict must be a dictionary, got {type(state_dict).__name__}")
@@ -228,7 +228,7 @@ class State:
                     continue
                 value = found
             tensor: Tensor = getattr(self, name)
-            if tensor.shape == () and value.shape == (1,):  # PyTorch before 0.4 saved scalars so
+            if tensor.shape == () and value.shape == (1,):  # PyTorch before 0.4 saved scalars in this shape
                 value = value[0]
             if isinstance(value, SparseTensor) is not isinstance(tensor, SparseTensor):
                 error_msgs.append(f"layout mismatch for {key}: copying {describe(value)} into {describe(tensor)}.")
@@ -293,7 +293,7 @@ def _as_tensor(value: object) -> Tensor | None:
 
 
 def check_name(module: State, name: str, kind: str) -> None:
-    """Refuse what cannot be the name of a parameter, buffer or submodule."""
+    """Raise an error if ``name`` cannot be the name of a new parameter, buffer or submodule."""
     tables = {"parameter": "_parameters", "buffer": "_buffers", "module": "_modules"}
     if tables[kind] not in module.__dict__:
         raise AttributeError(f"cannot assign {kind} before Module.__init__() call")

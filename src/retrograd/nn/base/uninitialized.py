@@ -20,7 +20,7 @@ class Uninitialized:
     __slots__ = ()
 
     becomes: ClassVar[type[Tensor]]
-    if TYPE_CHECKING:  # methods of Tensor, and of the dictionary that Parameters and Buffers have
+    if TYPE_CHECKING:  # attributes of Tensor or of the instance dictionary
         _requires: bool
         _dtype: DType
         _device: Device
@@ -34,8 +34,8 @@ class Uninitialized:
         """Allocate uninitialized memory and become an ordinary Parameter or buffer.
 
         Args:
-            shape: the shape.
-            device, dtype: override those of the constructor.
+            shape: the shape of the ordinary Parameter or buffer.
+            device, dtype: override device and dtype of the constructor.
         """
         made = empty(shape, device=self.device if device is None else device, dtype=dtype or self.dtype)
         requires = self._requires
@@ -65,7 +65,7 @@ class Uninitialized:
 
     @property
     def data(self) -> Tensor:
-        """An empty Tensor of the dtype and device; setting it changes these."""
+        """An empty Tensor of the dtype and device; assigning a Tensor changes dtype and device."""
         return empty((0,), device=self._device, dtype=self._dtype)
 
     @data.setter
@@ -124,8 +124,8 @@ class UninitializedParameter(Uninitialized, Parameter):
     """A Parameter without a shape, which a lazy module materializes at its first call.
 
     Args:
-        requires_grad: whether it is trained.
-        device, dtype: of the Parameter.
+        requires_grad: whether the Parameter is trained.
+        device, dtype: device and dtype of the Parameter.
 
     >>> weight = rg.nn.UninitializedParameter()
     >>> weight.materialize((2, 3))
@@ -150,9 +150,9 @@ class UninitializedBuffer(Uninitialized, Buffer):
     """A buffer without a shape, which a lazy module materializes at its first call.
 
     Args:
-        requires_grad: whether it requires a gradient.
-        device, dtype: of the buffer.
-        persistent: whether it is part of ``state_dict()``.
+        requires_grad: whether the buffer requires a gradient.
+        device, dtype: device and dtype of the buffer.
+        persistent: whether the buffer is part of ``state_dict()``.
 
     >>> mean = rg.nn.UninitializedBuffer()
     >>> mean.materialize((3,))

@@ -1,5 +1,5 @@
 """Layers that apply to one input: activations, linear, convolution, pooling, normalization, embedding.
 
-Each module holds one family; each class calls a function of ``retrograd.nn.functional``. Users find the names in
+Each module has one family of layers; each class calls a function of ``retrograd.nn.functional``. The names are also in
 ``retrograd.nn``.
 """

@@ -406,7 +406,7 @@ _RReLU._settings += ("training",)
 
 @calls(F.rrelu)
 class RReLU(_RReLU):
-    """``x`` where positive, ``a x`` elsewhere; a is random in ``[lower, upper)`` in training, else the mean of both.
+    """``x`` where positive, ``a x`` elsewhere; a is random in ``[lower, upper)`` in training, else the bounds' mean.
 
     Shape: any, preserved.
 

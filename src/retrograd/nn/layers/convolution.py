@@ -145,7 +145,7 @@ class _Conv(_ConvNd):
         return tuple(widths)
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """Return the convolution with any weight and bias. Subclasses call it by this name of PyTorch's."""
+        """Return the convolution with the given weight and bias; subclasses call this method of PyTorch's name."""
         padding: Size | str = self.padding
         if self.padding_mode != "zeros":
             input = F.pad(input, self._borders(), mode=self.padding_mode)
@@ -169,8 +169,8 @@ class Conv1d(_Conv):
         padding_mode: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
 
     Raises:
-        ValueError: ``groups`` does not divide C and C', the padding or its mode is unknown, or ``"same"`` has a stride.
-        RuntimeError: when called, the input has another number of channels or dimensions, or is too small.
+        ValueError: ``groups`` does not divide C and C', the padding or its mode is unknown, or ``"same"`` is strided.
+        RuntimeError: when called, the input has a wrong number of channels or dimensions, or is too small.
 
     Attributes:
         weight: ``(C', C / groups, *kernel_size)``, initially uniform in ``±1 / sqrt(C / groups * prod(kernel_size))``.
@@ -282,8 +282,8 @@ class ConvTranspose1d(_ConvTransposeNd):
     also accepts ``output_size``, from which it computes the output padding.
 
     Args:
-        in_channels, out_channels, kernel_size, stride, padding, groups, bias, dilation, device, dtype: those of
-            ``Conv1d``; padding in numbers.
+        in_channels, out_channels, kernel_size, stride, padding, groups, bias, dilation, device, dtype: as for
+            ``Conv1d``; padding only in numbers.
         output_padding: the size added at one end; less than the stride or the dilation.
         padding_mode: only ``"zeros"``.
 

@@ -58,7 +58,7 @@ class _EmbeddingBase(Module):
             self.weight = Parameter(weight, requires_grad=not freeze)
 
     def reset_parameters(self) -> None:
-        """Draw standard normal vectors; that of ``padding_idx`` is zero."""
+        """Draw standard normal vectors; the vector of ``padding_idx`` is zero."""
         init.normal_(self.weight)
         if self.padding_idx is not None:
             with no_grad():
@@ -80,7 +80,7 @@ class Embedding(_EmbeddingBase):
 
     Args:
         num_embeddings: the number of vectors.
-        embedding_dim: their length.
+        embedding_dim: the length of each vector.
         padding_idx: the index whose vector is initially zero and receives no gradient.
         max_norm: rows that are looked up are scaled down in the table so that their norm is at most this bound.
         norm_type: the order of this norm.

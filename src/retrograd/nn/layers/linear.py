@@ -36,7 +36,7 @@ class Linear(Module):
         out_features: the length of the last dimension of the output.
 
     Raises:
-        RuntimeError: when called, the input has another last dimension or dtype.
+        RuntimeError: when called, the last dimension of the input is not ``in_features``, or its dtype differs.
 
     Attributes:
         weight: ``(out_features, in_features)``, initially uniform in ``±1 / sqrt(in_features)``.

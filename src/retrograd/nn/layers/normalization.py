@@ -68,7 +68,7 @@ class _NormBase(_Affine):
         self.register_buffer("num_batches_tracked", count)
         self.reset_parameters()
 
-    _version = 2  # PyTorch's: version 1 had no num_batches_tracked
+    _version = 2  # the version in PyTorch; version 1 had no num_batches_tracked
 
     def _load_from_state_dict(
         self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *args: Any
@@ -137,7 +137,7 @@ class _BatchNorm(_NormBase):
 class BatchNorm1d(_BatchNorm):
     """``(x - mean) / sqrt(var + eps) * weight + bias`` per channel, with mean and variance of the batch.
 
-    In evaluation running averages over the batches are used. Shape: ``(N, C)`` or ``(N, C, L)``, preserved.
+    Evaluation uses running averages over the batches instead. Shape: ``(N, C)`` or ``(N, C, L)``, preserved.
 
     Args:
         num_features: the number of channels C.
@@ -147,8 +147,8 @@ class BatchNorm1d(_BatchNorm):
         track_running_stats: whether to maintain running averages; else evaluation also uses the batch.
 
     Raises:
-        ValueError: when called, the input has another number of dimensions, or in training one value per channel.
-        RuntimeError: when called, the input has another number of channels.
+        ValueError: when called, the input has a wrong number of dimensions, or only one value per channel in training.
+        RuntimeError: when called, the input has a wrong number of channels.
 
     Attributes:
         weight: ``(C,)``, initially one, or None.
@@ -260,15 +260,15 @@ class LayerNorm(_Affine):
     """``(x - mean) / sqrt(var + eps) * weight + bias`` over the trailing dimensions; shape and dtype are preserved.
 
     Args:
-        normalized_shape: the lengths of these dimensions; a number for only the last one.
+        normalized_shape: the lengths of the trailing dimensions; a number normalizes the last dimension only.
         elementwise_affine: whether to learn ``weight`` and ``bias``.
 
     Raises:
-        RuntimeError: when called, the trailing dimensions of the input have other lengths.
+        RuntimeError: when called, the trailing dimensions of the input do not have these lengths.
 
     Attributes:
-        weight: of ``normalized_shape``, initially one, or None.
-        bias: of ``normalized_shape``, initially zero, or None.
+        weight: a Parameter of shape ``normalized_shape``, initially one, or None.
+        bias: a Parameter of shape ``normalized_shape``, initially zero, or None.
 
     Source: Ba, Kiros and Hinton, Layer normalization, 2016.
 
@@ -313,11 +313,11 @@ class RMSNorm(Module):
     """``x / sqrt(mean(x^2) + eps) * weight`` over the trailing dimensions; shape and dtype are preserved.
 
     Args:
-        eps: added to the mean square; by default the machine epsilon of the dtype, for 16 bits that of float32.
+        eps: added to the mean square; by default the machine epsilon of the dtype, or of float32 for 16-bit dtypes.
         elementwise_affine: whether to learn ``weight``.
 
     Attributes:
-        weight: ``normalized_shape``, initially one, or None.
+        weight: a Parameter of shape ``normalized_shape``, initially one; or None.
 
     Source: Zhang and Sennrich, Root mean square layer normalization, 2019.
 

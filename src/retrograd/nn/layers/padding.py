@@ -1,7 +1,7 @@
 """Padding of the trailing dimensions: constant, by reflection, by replication, or circular.
 
-``padding`` is one width for all ends, or ``(left, right, top, bottom, front, back)``, from the last dimension on. A
-negative width crops.
+``padding`` is one width for all ends, or ``(left, right, top, bottom, front, back)``: a pair of widths per dimension,
+beginning with the last dimension. A negative width crops.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class ReflectionPad1d(_ReflectionPadNd):
 
     Raises:
         RuntimeError: when called, a width is not less than the length of its dimension.
-        NotImplementedError: when called, the input has another number of dimensions.
+        NotImplementedError: when called, the input has a wrong number of dimensions.
 
     >>> rg.nn.ReflectionPad1d((2, 1))(rg.tensor([[1.0, 2.0, 3.0]]))[0]
     tensor([3., 2., 1., 2., 3., 2.])
@@ -222,7 +222,7 @@ class CircularPad1d(_CircularPadNd):
 
     Raises:
         RuntimeError: when called, a width is greater than the length of its dimension.
-        ValueError: when called, the input has another number of dimensions.
+        ValueError: when called, the input has a wrong number of dimensions.
 
     >>> rg.nn.CircularPad1d((2, 1))(rg.tensor([[1.0, 2.0, 3.0]]))[0]
     tensor([2., 3., 1., 2., 3., 1.])

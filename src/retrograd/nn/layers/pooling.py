@@ -41,7 +41,7 @@ class MaxPool1d(_MaxPoolNd):
     ``L' = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``, rounded up with ``ceil_mode``.
 
     Raises:
-        RuntimeError: when called, the input has another number of dimensions or is smaller than a window, or
+        RuntimeError: when called, the input has a wrong number of dimensions or is smaller than a window, or
             ``padding`` is more than half a window.
 
     >>> rg.nn.MaxPool1d(2)(rg.tensor([[1.0, 3.0, 2.0, 0.0]]))
@@ -226,7 +226,7 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
     """The means of ``output_size`` windows that cover the input evenly: ``(N, C, L)`` to ``(N, C, output_size)``.
 
     Raises:
-        RuntimeError: when called, the input has another number of dimensions.
+        RuntimeError: when called, the input has a wrong number of dimensions.
 
     >>> rg.nn.AdaptiveAvgPool1d(2)(rg.tensor([[1.0, 3.0, 2.0, 0.0]]))
     tensor([[2., 1.]])

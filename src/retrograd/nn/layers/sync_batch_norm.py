@@ -19,12 +19,12 @@ class SyncBatchNorm(_BatchNorm):
     preserved. Without a process group, only the batch of this process is used.
 
     Args:
-        num_features, eps, momentum, affine, track_running_stats: those of ``BatchNorm1d``.
+        num_features, eps, momentum, affine, track_running_stats: as for ``BatchNorm1d``.
         process_group: the participating ranks, by default all.
-        device, dtype, bias: those of ``BatchNorm1d``.
+        device, dtype, bias: as for ``BatchNorm1d``.
 
     Raises:
-        ValueError: when called, the input has fewer than 2 dimensions, or in training one value per channel.
+        ValueError: when called, the input has fewer than 2 dimensions, or only one value per channel in training.
 
     >>> rg.nn.SyncBatchNorm(2)(rg.ones(3, 2, 4)).shape
     (3, 2, 4)

@@ -13,7 +13,7 @@ class Upsample(Module):
     """Interpolates the spatial dimensions of ``(N, C, *)`` to ``size``, or by ``scale_factor``.
 
     Raises:
-        ValueError: when called, neither or both of size and scale_factor are given, or of the wrong length.
+        ValueError: when called, neither or both of size and scale_factor are given, or have a wrong length.
         NotImplementedError: when called, the mode does not support the number of dimensions.
 
     >>> rg.nn.Upsample(scale_factor=2)(rg.tensor([[[1.0, 2.0]]]))

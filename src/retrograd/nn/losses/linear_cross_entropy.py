@@ -21,10 +21,10 @@ class LinearCrossEntropyOptions:
 
     Args:
         batch_chunk_size: the number of examples per chunk.
-        chunking_method: how to choose this number.
+        chunking_method: how to choose ``batch_chunk_size``.
         acc_policy: which sums are accumulated in higher precision.
-        acc_dtype: this precision.
-        allow_retain_graph: whether the graph may be differentiated twice; it always may.
+        acc_dtype: the dtype of these sums.
+        allow_retain_graph: whether ``backward(retain_graph=True)`` is allowed; here it always is.
 
     >>> rg.nn.LinearCrossEntropyOptions().chunking_method
     'auto'

@@ -79,7 +79,7 @@ class MSELoss(_Loss):
 
 @calls_with_fields(F.smooth_l1_loss)
 class SmoothL1Loss(_Loss):
-    """``(x - y)^2 / (2 beta)`` where ``|x - y| < beta``, ``|x - y| - beta / 2`` elsewhere, for one shape ``(*)``.
+    """``(x - y)^2 / (2 beta)`` where ``|x - y| < beta``, ``|x - y| - beta / 2`` elsewhere; both of shape ``(*)``.
 
     Raises:
         RuntimeError: when called, ``beta`` is negative.
@@ -98,7 +98,7 @@ class SmoothL1Loss(_Loss):
 
 @calls_with_fields(F.huber_loss)
 class HuberLoss(_Loss):
-    """``(x - y)^2 / 2`` where ``|x - y| < delta``, ``delta * (|x - y| - delta / 2)`` elsewhere, for one shape ``(*)``.
+    """``(x - y)^2 / 2`` where ``|x - y| < delta``, ``delta * (|x - y| - delta / 2)`` elsewhere; both of shape ``(*)``.
 
     Raises:
         RuntimeError: when called, ``delta`` is not positive.
@@ -191,7 +191,7 @@ class KLDivLoss(_Loss):
 
 @init_from_fields
 class PoissonNLLLoss(_Loss):
-    """``exp(x) - y * x`` for logarithms of rates and counts of one shape ``(*)``.
+    """``exp(x) - y * x`` for logarithms x of Poisson rates and counts y, of the same shape ``(*)``.
 
     Args:
         log_input: if False, the inputs are the rates: ``x - y * log(x + eps)``.
@@ -247,7 +247,7 @@ class SoftMarginLoss(_Loss):
 
 @calls_with_fields(F.hinge_embedding_loss)
 class HingeEmbeddingLoss(_Loss):
-    """``x`` where the target is 1, ``max(0, margin - x)`` where it is -1, for one shape ``(*)``.
+    """``x`` where the target is 1, ``max(0, margin - x)`` where it is -1, both of shape ``(*)``.
 
     >>> rg.nn.HingeEmbeddingLoss()(rg.tensor([0.5, 0.5]), rg.tensor([1.0, -1.0]))
     tensor(0.5)

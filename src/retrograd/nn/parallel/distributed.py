@@ -1,6 +1,6 @@
 """``DistributedDataParallel``: one model in many processes, each with a part of the batch.
 
-Gradients lie in buckets, buffers that are summed over all ranks while the backward pass continues.
+Gradients are stored in buckets: buffers that are summed over all ranks while the backward pass continues.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Bucket:
         return self._row[self.starts[index] : self.starts[index + 1]].reshape(parameter.shape)
 
     def put(self, index: int, size: int) -> None:
-        """Write this rank's part of the mean, ``.grad / size``, into the buffer; zeros if there is no gradient."""
+        """Write this rank's term of the mean, ``.grad / size``, into the buffer; zeros if there is no gradient."""
         grad, part = self.parameters[index].grad, self.part(index)
         if grad is None:
             part[...] = 0
@@ -64,7 +64,7 @@ class Bucket:
         self.waiting -= 1
 
     def launch(self, group: ProcessGroup) -> None:
-        """Start to sum the buffer over all ranks."""
+        """Start the all-reduce that sums the buffer over all ranks."""
         row = self._row
         text = f"DistributedDataParallel's bucket {self.number} of {row.dtype}{row.shape}"
         self.work = communicator.submit(
@@ -72,7 +72,7 @@ class Bucket:
         )
 
     def collect(self, used: Sequence[bool] | None) -> None:
-        """Set ``.grad`` to the means, except of parameters that no rank has used, and reset for the next backward pass.
+        """Set ``.grad`` of all parameters that a rank has used to the mean, and reset for the next backward pass.
 
         The gradients are views of the buffer; the next backward pass allocates a new buffer.
         """
@@ -105,11 +105,11 @@ BUCKET = 4.0  # MiB, the default: larger buckets start later, smaller ones have 
 
 
 class DistributedDataParallel(Module):
-    """A module whose gradients are averaged over all ranks; ``.grad`` is bitwise equal on all ranks after the pass.
+    """A module whose gradients are averaged over all ranks; ``backward`` leaves bitwise equal ``.grad`` on all.
 
-    Each rank calls it with its own part of the batch. Gradients are collected in buckets, in the reverse order of the
-    parameters, and each bucket is summed over the ranks while the backward pass continues (Li et al., 2020). Rank 0's
-    parameters and buffers are broadcast at construction, and buffers again before each call in training.
+    Each rank calls the module with its own part of the batch. Gradients are collected in buckets, in the reverse order
+    of the parameters, and each bucket is summed over the ranks while the backward pass continues (Li et al., 2020).
+    Rank 0's parameters and buffers are broadcast at construction, and buffers again before each call in training.
 
     Args:
         module: the module, registered as the submodule ``module`` (as the state dict's names show).
@@ -182,9 +182,9 @@ class DistributedDataParallel(Module):
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Accumulate gradients locally inside; the next backward pass of a call outside averages them.
+        """Accumulate gradients locally inside the block; the next backward pass of a call outside averages them.
 
-        The forward must run inside as well, as in PyTorch.
+        The forward must run inside the block, too, as in PyTorch.
         """
         before, self.require_backward_grad_sync = self.require_backward_grad_sync, False
         try:
@@ -276,10 +276,10 @@ class DistributedDataParallel(Module):
             bucket.waiting = len(bucket.parameters)
             for index, parameter in enumerate(bucket.parameters):
                 if id(parameter) not in found:
-                    self._used[id(parameter)] = parameter.grad is not None  # from backward passes without communication
+                    self._used[id(parameter)] = parameter.grad is not None  # .grad may come from no_sync
                     bucket.put(index, self.process_group.size())
         if not any(bucket.waiting for bucket in self._buckets):
-            self._send()  # no backward pass will call a hook
+            self._send()  # the hooks, which otherwise send, are not called without a gradient
 
     def _tell_missing(self) -> None:
         missing = [self._names[id(p)] for b in self._buckets for p in b.parameters if id(p) not in self._used]

@@ -35,7 +35,7 @@ class MultiheadAttention(Module):
         AssertionError: ``num_heads`` does not divide ``embed_dim``.
 
     Attributes:
-        in_proj_weight: ``(3 E, E)``, Xavier-uniform; if the lengths differ, q_proj_weight, k_proj_weight and
+        in_proj_weight: ``(3 E, E)``, Xavier-uniform; if kdim or vdim is not E, q_proj_weight, k_proj_weight and
             v_proj_weight instead.
         in_proj_bias: ``(3 E,)``, initially zero, or None.
         out_proj: the Linear layer on the concatenated heads.
@@ -131,7 +131,8 @@ class MultiheadAttention(Module):
             key, value: ``(S, N, kdim)`` and ``(S, N, vdim)``.
             key_padding_mask: ``(N, S)``: True for keys that are ignored, or numbers added to the scores.
             need_weights: also return the attention weights.
-            attn_mask: ``(L, S)`` or ``(N * num_heads, L, S)``: True where attention is not allowed, or numbers added.
+            attn_mask: ``(L, S)`` or ``(N * num_heads, L, S)``: True where attention is not allowed, or numbers to add
+                to the scores.
             average_attn_weights: average the weights over the heads.
             is_causal: a hint that ``attn_mask`` is the causal mask.
 
@@ -142,7 +143,7 @@ class MultiheadAttention(Module):
             raise AssertionError(f"MultiheadAttention: expected a query of 2 or 3 dimensions, got {describe(query)}")
         swap = self.batch_first and query.ndim == 3
         if swap:
-            # If query, key and value are the same Tensor, keep them so: their projections are then one product.
+            # Transpose each Tensor once: if query, key and value are identical, one product computes all projections.
             swapped = {id(x): x.transpose(0, 1) for x in (query, key, value)}
             query, key, value = swapped[id(query)], swapped[id(key)], swapped[id(value)]
         output, weights = F.multi_head_attention_forward(
@@ -174,4 +175,4 @@ class MultiheadAttention(Module):
 
 
 if not TYPE_CHECKING:
-    __getattr__ = legacy_names("retrograd.nn.attention")  # the module that users import
+    __getattr__ = legacy_names("retrograd.nn.attention")  # also used as retrograd.nn.attention

@@ -252,7 +252,7 @@ class RNN(RNNBase):
 
     Raises:
         ValueError: an argument is invalid; when called, the number of dimensions is wrong.
-        RuntimeError: when called, the input or the state has another size.
+        RuntimeError: when called, the input or the state has a wrong size.
 
     Source: Elman, Finding structure in time, 1990.
 
@@ -293,7 +293,7 @@ class GRU(RNNBase):
     """Gated recurrent units: ``h' = (1 - z) * n + z * h``; arguments and shapes as ``RNN``.
 
     ``r, z = sigmoid(W_i x + b_i + W_h h + b_h)``, ``n = tanh(W_in x + b_in + r * (W_hn h + b_hn))``; the rows of the
-    weights are those of r, z and n, in this order.
+    weights belong to r, z and n, in this order.
 
     Source: Cho et al., Learning phrase representations using RNN encoder-decoder, 2014.
 
@@ -434,7 +434,7 @@ class RNNCell(RNNCellBase):
 
     Raises:
         ValueError: when called, the input has neither 1 nor 2 dimensions.
-        RuntimeError: when called, the nonlinearity is unknown, or the input or state has another size.
+        RuntimeError: when called, the nonlinearity is unknown, or the input or state has a wrong size.
 
     >>> rg.nn.RNNCell(3, 4)(rg.ones(2, 3)).shape
     (2, 4)

@@ -1,7 +1,7 @@
 """Utilities for modules: gradient clipping, parameters as a vector, parametrizations.
 
 ``parametrize`` and ``parametrizations`` compute parameters from others, ``prune`` masks them, ``rnn`` packs sequences,
-``fusion`` merges a batch normalization into the layer before it. Programs and ``nn.sequence`` import them.
+``fusion`` merges a batch normalization into the layer before it. Inside Retrograd, ``nn.sequence`` imports ``rnn``.
 """
 
 from importlib import import_module as _import_module

@@ -50,7 +50,7 @@ def _total_norm(arrays: list[Array], p: float) -> Array:
         return np.asarray(np.sqrt(updates.sum_of_squares(arrays)), arrays[0].dtype)
     xp = array_module(arrays[0])
     if p == 2 and xp is not np and all(x.dtype.kind == "f" for x in arrays):
-        # A CUDA graph captures neither vdot, a product of cuBLAS's, nor a stack of more than eight arrays.
+        # A CUDA graph can capture neither vdot, which calls cuBLAS, nor a stack of more than eight arrays.
         dtype = np.result_type(np.float32, *[x.dtype for x in arrays])
         squares = xp.empty(len(arrays), dtype)
         for index, array in enumerate(arrays):
@@ -102,7 +102,7 @@ def clip_grads_with_norm_(
     """Multiply the gradients by ``min(1, max_norm / (total_norm + 1e-6))``, in place.
 
     Args:
-        parameters: Tensors whose ``.grad`` is clipped; Tensors without one are skipped.
+        parameters: Tensors whose ``.grad`` is clipped; Tensors without a gradient are skipped.
         max_norm: the largest norm.
         total_norm: the current norm, from ``get_total_norm``.
 

@@ -44,7 +44,7 @@ def fuse_linear_bn_eval(linear: L, bn: Any) -> L:
 
     Args:
         linear: a linear layer in evaluation mode.
-        bn: batch normalization in evaluation mode, with running statistics, of the outputs or of one channel.
+        bn: batch normalization in evaluation mode, with running statistics, with a channel per output or one channel.
 
     Raises:
         AssertionError: a module is in training mode, ``bn`` has no running statistics or another number of channels.
@@ -78,7 +78,7 @@ def fuse_conv_bn_weights(
     of ``conv_w`` and ``conv_b``. They require grad if ``conv_w`` and ``conv_b`` do.
 
     Args:
-        conv_w, conv_b: of the convolution; None for a bias of zero.
+        conv_w, conv_b: weight and bias of the convolution; None for a bias of zero.
         bn_rm, bn_rv: the running mean and variance.
         bn_eps: added to the variance.
         bn_w, bn_b: scale and shift; None for one and zero.
@@ -106,7 +106,7 @@ def fuse_linear_bn_weights(
     """Return the weight and bias of a linear layer with batch normalization in evaluation mode folded in.
 
     Args:
-        linear_w, linear_b: of the linear layer.
+        linear_w, linear_b: weight and bias of the linear layer.
         bn_rm, bn_rv, bn_eps, bn_w, bn_b: as for ``fuse_conv_bn_weights``.
 
     >>> one = rg.ones(1)

@@ -42,7 +42,7 @@ class _WeightNorm(Module):
 
 
 def _rename_older_keys(name: str, module: Module, state: dict[str, object], prefix: str, *rest: object) -> None:
-    """Rename g and v from the names that ``weight_hooks`` saves them under."""
+    """Rename the entries of g and v in a state dict that a layer of ``weight_hooks.weight_norm`` has saved."""
     for place, older in enumerate(("g", "v")):
         key = f"{prefix}{name}_{older}"
         if key in state:
@@ -98,7 +98,7 @@ class _SpectralNorm(Module):
         matrix = matrix_of(self.dim, weight)
         if self.training:
             self._iterate(matrix.detach(), self.n_power_iterations)
-        # The vectors change in place at the next use; the graph of this use needs copies.
+        # Copy the vectors for the graph of this use, because the next use changes them in place.
         sigma = (self._u.clone() * (matrix @ self._v.clone())).sum()
         return weight / sigma
 
@@ -194,13 +194,13 @@ class _Orthogonal(Module):
         tall = value.mT if wide else value
         rows, columns = tall.shape[-2:]
         if self.use_trivialization:
-            if rows > columns:  # complete it to a square matrix
+            if rows > columns:  # append random columns, so that QR gives a square orthogonal matrix
                 tall = cat([tall, randn_like(tall.new_empty(*tall.shape[:-1], rows - columns))], -1)
             identity = eye(rows, dtype=tall.dtype, device=tall.device)
             tolerance = 10 * rows * float(np.finfo(tall.dtype).eps)
             is_orthogonal = rows == columns and allclose(tall.mH @ tall, identity.expand_as(tall), atol=tolerance)
             self.base = tall.clone() if is_orthogonal else _orthonormal_columns(tall)
-            # All maps take -I to the first columns of I: zero vectors have the reflection -I and the sign -1.
+            # All three maps send -I to the first columns of I (householder: zero vectors reflect by -I, times sign -1).
             result = value.new_zeros(value.shape)
             result.diagonal(dim1=-2, dim2=-1).fill_(-1)
             return result
@@ -223,8 +223,8 @@ def orthogonal(
     """Constrain a matrix to be orthogonal (unitary if complex): orthonormal columns, or rows of a wide matrix.
 
     The initial weight is preserved if it is orthogonal, else replaced by the factor Q of its QR decomposition. Without
-    ``use_trivialization``, ``"matrix_exp"`` and ``"cayley"`` start from their image of the weight and do not support
-    assignment.
+    ``use_trivialization``, ``"matrix_exp"`` and ``"cayley"`` start from the map applied to the weight and do not
+    support assignment.
 
     Args:
         name: the name of the weight, a matrix or a batch of matrices.

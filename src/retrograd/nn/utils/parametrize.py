@@ -20,7 +20,7 @@ _cache_depth = 0
 
 @contextmanager
 def cached() -> Iterator[None]:
-    """Compute every parametrized Tensor at most once inside.
+    """Compute every parametrized Tensor at most once inside the block.
 
     >>> with rg.nn.utils.parametrize.cached():
     ...     pass
@@ -174,7 +174,7 @@ def _computed(name: str) -> property:
 
 
 def _set_computed_attributes(module: Module, plain: type[Module], names: tuple[str, ...]) -> None:
-    """Give the module a class of its own with computed attributes ``names``, or its plain class without names."""
+    """Set the module's class to a subclass of ``plain`` that computes the attributes ``names``, or to ``plain``."""
     if not names:
         module.__class__ = plain
         return
@@ -199,9 +199,9 @@ def register_parametrization(
     """Compute ``module.<tensor_name>`` as ``parametrization(original)`` at each access.
 
     The original becomes ``module.parametrizations.<tensor_name>.original``. A parametrization may define
-    ``right_inverse(value)``, which returns the original, or a tuple of originals, of a value. The first parametrization
-    uses it to preserve the value; all of them use it when the attribute is assigned. Several parametrizations are
-    applied in the order of registration; further ones change the value.
+    ``right_inverse(value)``, which returns the original, or a tuple of originals, of a value. With it, registering the
+    first parametrization preserves the value; registering further parametrizations changes the value. Assigning to the
+    attribute calls ``right_inverse`` of all. Several parametrizations are applied in the order of registration.
 
     Args:
         module: the module that owns the Tensor.
@@ -296,7 +296,7 @@ def transfer_parametrizations_and_params(
     registered.
 
     Args:
-        from_module: the source; without parametrizations nothing is done.
+        from_module: the source; if it has no parametrizations, nothing is done.
         to_module: the module to parametrize.
         tensor_name: the name of one Tensor; None for all parametrized Tensors.
 
@@ -340,7 +340,7 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
 
     Args:
         tensor_name: the name of the Tensor.
-        leave_parametrized: keep the parametrized value; else the original's.
+        leave_parametrized: keep the parametrized value; if False, restore the original.
 
     Raises:
         ValueError: the Tensor is not parametrized, or has several originals and ``leave_parametrized`` is False.

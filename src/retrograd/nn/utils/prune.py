@@ -28,8 +28,8 @@ class BasePruningMethod(ABC):
     """The base class of pruning methods; subclasses define ``compute_mask``.
 
     Attributes:
-        PRUNING_TYPE: ``"unstructured"``, ``"structured"`` (whole slices along ``dim``) or ``"global"``: the elements of
-            an already pruned parameter that the method receives.
+        PRUNING_TYPE: ``"unstructured"``, ``"structured"`` (whole slices along ``dim``) or ``"global"``: which elements
+            of an already pruned parameter the method receives.
     """
 
     PRUNING_TYPE: ClassVar[str]
@@ -303,7 +303,7 @@ class CustomFromMask(BasePruningMethod):
 
 
 def identity(module: Module, name: str) -> Module:
-    """Convert a parameter to the form of a pruned one, without pruning."""
+    """Convert a parameter to the form of a pruned parameter, with a mask of ones."""
     Identity.apply(module, name)
     return module
 
@@ -385,7 +385,7 @@ def global_unstructured(
 
 
 def remove(module: Module, name: str) -> Module:
-    """Make a pruned parameter an ordinary one, with zeros at the pruned elements.
+    """Turn a pruned parameter into an ordinary parameter, with zeros at the pruned elements.
 
     Raises:
         ValueError: the parameter is not pruned.

@@ -135,7 +135,7 @@ def pack_padded_sequence(
 
     Args:
         input: ``(T, B, *)``, or ``(B, T, *)`` with ``batch_first``.
-        lengths: of the sequences, a Tensor or a list.
+        lengths: the lengths of the sequences, a Tensor or a list.
         batch_first: see ``input``.
         enforce_sorted: require decreasing lengths; if False, the sequences are sorted.
 

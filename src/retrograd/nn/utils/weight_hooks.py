@@ -95,7 +95,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     Args:
         module: the module that owns the weight; it gets the parameters ``<name>_g`` and ``<name>_v``.
         name: the name of the weight.
-        dim: the dimension that keeps separate lengths; None for one length of the whole weight.
+        dim: the dimension whose slices have a length each; None for one length of the whole weight.
 
     >>> import retrograd as rg
     >>> list(rg.nn.utils.weight_norm(rg.nn.Linear(3, 2)).state_dict())
@@ -133,7 +133,7 @@ class _SpectralNorm(_WeightHook):
                 for _ in range(self.n_power_iterations):
                     v.copy_(F.normalize(matrix.T @ u, dim=0, eps=self.eps))
                     u.copy_(F.normalize(matrix @ v, dim=0, eps=self.eps))
-                u, v = u.clone(), v.clone()  # the next forward changes them in place; this graph needs copies
+                u, v = u.clone(), v.clone()  # copies for this graph: the next forward changes u and v in place
         return weight / (u * (matrix @ v)).sum()
 
 

@@ -1,7 +1,7 @@
 """Schedulers of the learning rate, with PyTorch's names, arguments and numbers.
 
 Most schedulers are chainable: they multiply the current learning rate of each group by a ratio, so that several
-schedulers, or the user, may change it. The others compute it from the initial learning rate (``initial_lr``).
+schedulers, or the user, may change it. The other schedulers compute the learning rate from ``initial_lr`` alone.
 """
 
 from typing import TYPE_CHECKING

@@ -15,7 +15,7 @@ from ..optimizer import Optimizer
 # Descriptions of arguments for the docstrings of all schedulers.
 ARGUMENTS = {
     "optimizer": "the optimizer whose learning rates change.",
-    "last_epoch": "the epochs already done; -1 to start.",
+    "last_epoch": "the number of epochs already done; -1 to start.",
     "gamma": "the factor.",
 }
 
@@ -82,7 +82,7 @@ class LRScheduler:
         self._initial_step()
 
     def _initial_step(self) -> None:
-        if modes.tracer is not None:  # each call creates a new scheduler
+        if modes.tracer is not None:  # a replay would not create a new scheduler
             modes.tracer.breaks("it makes a schedule of learning rates")
         self._step_count = 0
         self._is_initial = True

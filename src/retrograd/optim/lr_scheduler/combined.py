@@ -37,7 +37,7 @@ class _CompositeLR(LRScheduler):
         return optimizer
 
     def _initial_step(self) -> None:
-        # The parts have already stepped, so the warning about scheduler.step() before optimizer.step() does not apply.
+        # The schedulers have already stepped, so a warning on scheduler.step() before optimizer.step() does not apply.
         stepped, self.optimizer._stepped = self.optimizer._stepped, True
         try:
             super()._initial_step()
@@ -89,7 +89,7 @@ class SequentialLR(_CompositeLR):
         self._milestones = milestones
         self.last_epoch = last_epoch + 1
         self.optimizer = optimizer
-        # Every part made its first step when it was created: undo these steps, and start the first scheduler.
+        # Every scheduler made its first step when it was created: undo these steps, and start the first scheduler.
         for group in optimizer.param_groups:
             assign(group, "lr", group["initial_lr"])
         undo_first_step(schedulers)
@@ -122,7 +122,7 @@ class ChainedScheduler(_CompositeLR):
 
     Args:
         schedulers: schedulers of one optimizer.
-        optimizer: their optimizer; by default that of the first scheduler.
+        optimizer: the optimizer of the schedulers; by default the optimizer of the first scheduler.
 
     Raises:
         ValueError: there is no scheduler, or one has another optimizer.

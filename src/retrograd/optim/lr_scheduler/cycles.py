@@ -16,7 +16,7 @@ from .base import LRScheduler, assign, checked_optimizer, per_group, rates_of
 class CosineAnnealingLR(LRScheduler):
     """Cosine annealing from the initial learning rate to ``eta_min`` in ``T_max`` epochs, and back.
 
-    ``lr = eta_min + (initial_lr - eta_min) * (1 + cos(pi * epoch / T_max)) / 2``, if nothing else changes it.
+    ``lr = eta_min + (initial_lr - eta_min) * (1 + cos(pi * epoch / T_max)) / 2``, if nothing else changes the ``lr``.
 
     Args:
         T_max: the number of epochs from the initial learning rate to ``eta_min``.
@@ -62,7 +62,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     Args:
         T_0: the number of epochs until the first restart.
-        T_mult: the factor of this number at each restart.
+        T_mult: the factor by which this number grows at each restart.
 
     Raises:
         ValueError: ``T_0`` or ``T_mult`` is not a positive integer, or the epoch is negative.
@@ -153,16 +153,17 @@ class CyclicLR(_MomentumCycle):
     """Cycle between ``base_lr`` and ``max_lr``: up in ``step_size_up`` batches, down in ``step_size_down``.
 
     Args:
-        base_lr, max_lr: the bounds, numbers or lists of one per group.
-        step_size_up, step_size_down: the batches of the increasing and of the decreasing half (default: equal).
+        base_lr, max_lr: the bounds, numbers or lists with one number per group.
+        step_size_up, step_size_down: the numbers of batches in which the learning rate rises and falls; the second is
+            equal to the first by default.
         mode: the amplitude of the cycles: ``"triangular"``, constant; ``"triangular2"``, halved after each cycle;
             ``"exp_range"``, ``gamma**batch``.
         gamma: see ``mode``.
         scale_fn: instead of ``mode``, the amplitude as a function of the number of the cycle or of the batch.
         scale_mode: the argument of ``scale_fn``: ``"cycle"`` or ``"iterations"`` (batches).
         cycle_momentum: also change momentum (or beta1), inversely to the learning rate.
-        base_momentum, max_momentum: its bounds, numbers or lists of one per group.
-        last_epoch: the batches already done; -1 to start.
+        base_momentum, max_momentum: the bounds of the momentum, numbers or lists with one number per group.
+        last_epoch: the number of batches already done; -1 to start.
 
     Raises:
         ValueError: the mode is unknown, a list has the wrong length, or the optimizer has no momentum.
@@ -252,14 +253,15 @@ class OneCycleLR(_MomentumCycle):
     """One cycle of ``total_steps`` batches: up from ``max_lr / div_factor`` to ``max_lr``, then down to nearly zero.
 
     Args:
-        max_lr: the peak, a number or a list of one per group.
-        total_steps: the batches of the cycle; by default ``epochs * steps_per_epoch``.
+        max_lr: the largest learning rate, a number or a list with one number per group.
+        total_steps: the number of batches in the cycle; by default ``epochs * steps_per_epoch``.
         epochs, steps_per_epoch: an alternative to ``total_steps``.
         pct_start: the fraction of the batches with increasing learning rate.
         anneal_strategy: ``"cos"`` or ``"linear"``.
         div_factor: the largest learning rate divided by the initial one.
         final_div_factor: the initial learning rate divided by the final one.
-        three_phase: first decrease to the initial learning rate, symmetrically to the increase.
+        three_phase: decrease to the initial learning rate, in as many batches as the increase takes, before the final
+            decrease.
 
     Raises:
         ValueError: an argument is out of range, there are too many steps, or the optimizer has no momentum.
@@ -312,7 +314,7 @@ class OneCycleLR(_MomentumCycle):
         self._anneal_func_type = anneal_strategy
         top = pct_start * self.total_steps - 1
         end = self.total_steps - 1
-        # Per phase the batch at which it ends, and the keys of its learning rates and momenta at both ends.
+        # For each phase: the batch at which the phase ends, and the keys of learning rate and momentum at both ends.
         up = (top, "initial_lr", "max_lr", "max_momentum", "base_momentum")
         if three_phase:
             down = (2 * top, "max_lr", "initial_lr", "base_momentum", "max_momentum")

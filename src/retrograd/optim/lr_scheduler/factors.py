@@ -48,7 +48,7 @@ class LambdaLR(_FunctionLR):
     """Set the learning rate to the initial one times ``lr_lambda(epoch)``.
 
     Args:
-        lr_lambda: a function of the epoch, or a list of one per group.
+        lr_lambda: a function of the epoch, or a list with one function per group.
 
     Raises:
         ValueError: the numbers of functions and groups differ.

@@ -51,9 +51,9 @@ class ReduceLROnPlateau(LRScheduler):
         if factor >= 1:
             raise ValueError(f"Factor should be < 1.0, got {factor}")
         if mode not in ("min", "max"):
-            raise ValueError(f"mode {mode} is unknown!")
+            raise ValueError(f"mode {mode} is unknown! Use 'min' or 'max'.")
         if threshold_mode not in ("rel", "abs"):
-            raise ValueError(f"threshold mode {threshold_mode} is unknown!")
+            raise ValueError(f"threshold mode {threshold_mode} is unknown! Use 'rel' or 'abs'.")
         self.optimizer = checked_optimizer(optimizer)
         self.factor = factor
         self.default_min_lr = None if isinstance(min_lr, (list, tuple)) else min_lr

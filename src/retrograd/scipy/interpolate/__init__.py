@@ -1,7 +1,7 @@
 """Interpolation on Tensors: results are differentiable with respect to values, evaluation points and knots.
 
-``piecewise`` has cubic interpolants, ``splines`` and ``smoothing`` B-splines through and near values, ``tables``
-interpolation in tables. Objects compute in the dtype of the Tensors. Import them from
+``piecewise`` has cubic interpolants, ``splines`` B-splines through given values, ``smoothing`` B-splines that
+approximate values, ``tables`` interpolation in tables. Results have the dtype of the Tensors. Import the names from
 ``retrograd.scipy.interpolate``.
 """
 

@@ -27,7 +27,7 @@ def breakpoints(x: Tensor, count: int, name: str) -> None:
     """Check breakpoints.
 
     Raises:
-        ValueError: they are not a vector, not as many as the values, or not strictly increasing.
+        ValueError: ``x`` is not a vector of ``count`` elements that are strictly increasing.
     """
     if x.ndim != 1:
         raise ValueError(f"scipy.interpolate.{name}: `x` must be 1-dimensional, got shape {tuple(x.shape)}")
@@ -59,7 +59,7 @@ class PPoly:
     """A piecewise polynomial with coefficients of descending powers of ``x - x[i]``.
 
     Args:
-        c: the coefficients, of shape ``(k, m, ...)`` for ``m`` intervals; ``axis`` other axes may precede these.
+        c: the coefficients, of shape ``(k, m, ...)`` for ``m`` intervals, with k and m at ``axis`` and ``axis + 1``.
         x: the ``m + 1`` breakpoints, increasing.
         extrapolate: whether to extrapolate, else NaN (None: yes); ``"periodic"`` repeats the interval.
         axis: the position of the axis of interpolation in the results.
@@ -82,7 +82,7 @@ class PPoly:
         return start + ops.remainder(points - start, self.x[-1] - start)
 
     def _evaluate(self, points: Tensor, nu: int) -> Tensor:
-        """Return the derivative of order ``nu``, the axes of the points first."""
+        """Return the derivative of order ``nu``, with the axes of the points before the axes of the values."""
         places = ops.searchsorted(self.x[1:-1].detach(), points.detach(), right=True)
         coefficients = self.c[:, places]
         ndim = coefficients.ndim - 1
@@ -262,7 +262,7 @@ def _spline_slopes(x: Tensor, y: Tensor, ends: list[Condition]) -> Tensor:
 def _end_row(
     x: Tensor, y: Tensor, h: Tensor, steps: Tensor, rise: Tensor, end: Condition, place: Literal[0, -1]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the diagonal element, the one beside it, and the right-hand side of the first or last equation."""
+    """Return the diagonal element, the off-diagonal element and the right-hand side of the first or last equation."""
     near, next_ = (0, 1) if place == 0 else (-1, -2)
     if end == "not-a-knot":
         d = ops.abs(x[2] - x[0]) if place == 0 else x[-1] - x[-3]
@@ -284,7 +284,7 @@ def _solved(bands: Tensor, sides: Tensor) -> Tensor:
 
 
 def _periodic_slopes(x: Tensor, y: Tensor) -> Tensor:
-    """Return slopes that repeat; the corner elements of the system are removed by a solution for the last unknown."""
+    """Return the slopes of a periodic spline; solve for the last unknown first, to remove the corner elements."""
     n = x.shape[0]
     h = x[1:] - x[:-1]
     steps = beside(h, y.ndim)
@@ -365,7 +365,7 @@ def pchip_interpolate(xi: ArrayLike, yi: ArrayLike, x: ArrayLike, der: int = 0, 
 
 
 class Akima1DInterpolator(CubicHermiteSpline):
-    """Akima's piecewise cubic interpolant (J. ACM 17, 1970), or with ``method="makima"`` the modified one.
+    """Akima's piecewise cubic interpolant (J. ACM 17, 1970), or with ``method="makima"`` its modified form.
 
     >>> rg.scipy.interpolate.Akima1DInterpolator([0.0, 1.0, 2.0], rg.tensor([0.0, 1.0, 2.0]))(1.5)
     tensor(1.5)

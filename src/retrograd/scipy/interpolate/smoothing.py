@@ -37,11 +37,11 @@ def make_smoothing_spline(
 ) -> BSpline:
     """Return the cubic spline f that minimizes ``sum(w * (y - f(x))^2) + lam * integral(f''^2)``.
 
-    It is differentiable by ``y``, ``w`` and ``lam``. Source: Green and Silverman 1994, *Nonparametric Regression and
-    Generalized Linear Models*, section 2.3.
+    The spline is differentiable with respect to ``y``, ``w`` and ``lam``. Source: Green and Silverman 1994,
+    *Nonparametric Regression and Generalized Linear Models*, section 2.3.
 
     Raises:
-        NotImplementedError: ``lam`` is None: SciPy then chooses it from the values.
+        NotImplementedError: ``lam`` is None, for which SciPy chooses ``lam`` from the values.
 
     >>> x = [0.0, 1.0, 2.0, 3.0, 4.0]
     >>> rg.scipy.interpolate.make_smoothing_spline(x, rg.tensor([0.0, 1, 0, 1, 0]), lam=1e6)(2.0)
@@ -118,7 +118,7 @@ class UnivariateSpline:
     """A spline through values, ``s=0``, with the methods of FITPACK's classes; differentiable with respect to ``y``.
 
     Raises:
-        NotImplementedError: ``s`` is not 0: FITPACK then chooses knots from the values.
+        NotImplementedError: ``s`` is not 0, for which FITPACK chooses the knots from the values.
 
     >>> rg.scipy.interpolate.UnivariateSpline([0.0, 1.0], rg.tensor([1.0, 3.0]), k=1, s=0)(0.5)
     tensor(2.)

@@ -114,7 +114,7 @@ class BSpline:
         """Return the integral from ``a`` to ``b``; beyond the base interval, of the extrapolated spline."""
         how = self.extrapolate if extrapolate is None else extrapolate
         if how == "periodic":
-            raise NotImplementedError("scipy.interpolate.BSpline.integrate of Tensors: not with 'periodic'")
+            raise NotImplementedError("scipy.interpolate.BSpline.integrate: 'periodic' is not supported with Tensors")
         whole = BSpline(self.t, self.c, self.k, True, 0).antiderivative()
         low, high = [located(MODULE, [end, self.t])[0] for end in (a, b)]
         if not how:
@@ -177,7 +177,7 @@ def _zeroed(bc_type: Any, columns: int) -> Any:
 
 
 def splev(x: ArrayLike, tck: tuple[ArrayLike, ArrayLike, int] | BSpline, der: int = 0, ext: int = 0) -> Tensor:
-    """Return a spline, given as knots, coefficients and degree, or its derivative at ``x``.
+    """Return the values at ``x`` of a spline, given as knots, coefficients and degree, or of its derivative.
 
     Args:
         x: the points.

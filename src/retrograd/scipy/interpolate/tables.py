@@ -26,8 +26,8 @@ class interp1d:
         kind: the kind, or the degree of a spline.
         axis: the axis of ``y`` that belongs to ``x``.
         copy: as in SciPy; nothing is written to the arguments.
-        bounds_error: whether to raise a ValueError for points outside; None means yes unless ``fill_value`` is
-            ``"extrapolate"``, even if it is given.
+        bounds_error: whether to raise a ValueError for points outside; None means True, even with a ``fill_value``,
+            unless that is ``"extrapolate"``.
         fill_value: the value outside, a tuple of two for both sides, or ``"extrapolate"``.
         assume_sorted: whether ``x`` is increasing.
 
@@ -131,7 +131,7 @@ class RegularGridInterpolator:
 
     Args:
         points: the points of each axis, constants.
-        values: the values on the grid; further axes are those of the result.
+        values: the values on the grid; further axes appear in the result.
         method: ``"linear"``, ``"nearest"``, or splines: ``"slinear"``, ``"cubic"``, ``"quintic"``.
         bounds_error: whether a point outside raises a ValueError.
         fill_value: the value outside; None extrapolates.

@@ -2,7 +2,7 @@
 
 ``functions`` has functions of matrices, ``equations`` and ``riccati`` linear and matrix equations, ``decompositions``
 factorizations and spectra, ``schur_form`` the Schur decomposition, ``structured`` matrices built from vectors. Import
-them from ``retrograd.scipy.linalg``.
+the names from ``retrograd.scipy.linalg``.
 """
 
 from ..arguments import other_names

@@ -78,9 +78,9 @@ def qr(
     pivoting: bool = False,
     check_finite: bool = True,
 ) -> tuple[Tensor, ...]:
-    """Return ``q`` and ``r`` with ``a = q @ r``; with ``pivoting``, of permuted columns, and the permutation.
+    """Return ``q`` and ``r`` with ``a = q @ r``; with ``pivoting``, ``a[:, p] = q @ r``, and also return ``p``.
 
-    With ``mode="full"`` a derivative exists for square matrices; with ``"economic"`` and ``"r"`` for tall ones, too.
+    With ``mode="full"`` a derivative exists for square matrices; with ``"economic"`` and ``"r"`` also for tall ones.
 
     >>> rg.scipy.linalg.qr(rg.tensor([[2.0]]), mode="r")[0].abs()
     tensor([[2.]])
@@ -106,7 +106,7 @@ def qr(
 def rq(
     a: ArrayLike, overwrite_a: bool = False, lwork: int | None = None, mode: str = "full", check_finite: bool = True
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Return ``r`` and ``q`` with ``a = r @ q``, of square matrices or with ``mode="economic"`` of wide ones.
+    """Return ``r`` and ``q`` with ``a = r @ q``, for square matrices or, with ``mode="economic"``, for wide matrices.
 
     >>> rg.scipy.linalg.rq(rg.tensor([[2.0]]), mode="r").abs()
     tensor([[2.]])
@@ -158,7 +158,7 @@ def svdvals(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) 
 def _spectrum(
     a: ArrayLike, b: ArrayLike | None, lower: bool, kind: int, subset: tuple[int, int] | None, check_finite: bool
 ) -> tuple[Tensor, Tensor]:
-    """Return eigenvalues and vectors of a Hermitian matrix, or of a pair of which the second is positive definite.
+    """Return eigenvalues and eigenvectors of a Hermitian matrix ``a``, or of ``(a, b)`` with positive definite ``b``.
 
     The pair is reduced by the Cholesky factor ``L`` of ``b``: to ``L^-1 a L^-H`` for ``a x = w b x`` (type 1) and to
     ``L^H a L`` for ``a b x = w x`` (type 2) and ``b a x = w x`` (type 3).
@@ -204,7 +204,7 @@ def eigh(
     subset_by_value: tuple[float, float] | None = None,
     driver: str | None = None,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Return the eigenvalues of Hermitian matrices in ascending order, and the eigenvectors, also of pairs.
+    """Return the eigenvalues of Hermitian matrices in ascending order, and the eigenvectors; with ``b`` of pairs.
 
     The derivatives of eigenvectors exist where the eigenvalues differ. The signs of vectors may differ from SciPy's.
 
@@ -231,7 +231,7 @@ def eigvalsh(
     subset_by_value: tuple[float, float] | None = None,
     driver: str | None = None,
 ) -> Tensor:
-    """Return the eigenvalues of Hermitian matrices in ascending order, also of pairs of matrices.
+    """Return the eigenvalues of Hermitian matrices in ascending order; with ``b`` of pairs of matrices.
 
     >>> rg.scipy.linalg.eigvalsh(rg.tensor([[2.0]]))
     tensor([2.])
@@ -244,7 +244,7 @@ def eigvalsh(
 def _tridiagonal(d: ArrayLike, e: ArrayLike) -> Tensor:
     diagonal, beside = alike(tensor(d), tensor(e))
     if diagonal.ndim != 1 or beside.shape[0] != diagonal.shape[0] - 1:
-        raise ValueError("d must be a vector, and e one number shorter")
+        raise ValueError("d must be a vector, and e a vector with one element less than d")
     return ops.diag(diagonal) + ops.diag(beside, -1) + ops.diag(beside, 1)
 
 
@@ -315,7 +315,7 @@ def eig(
     tensor([2.])
     """
     if left or homogeneous_eigvals:
-        raise NotImplementedError("scipy.linalg.eig of Tensors: only right eigenvectors, and not homogeneous_eigvals")
+        raise NotImplementedError("scipy.linalg.eig of Tensors: left and homogeneous_eigvals must be False")
     x = _quotient(a, b, check_finite)
     if not right:
         return ours.eigvals(x)

@@ -18,7 +18,7 @@ from ...ops.table.batching import in_front
 from ..arguments import ArrayLike, is_mapped, scipys
 from .matrices import as_columns, each, linalg, matrix, pair
 
-# A x + x B = Q. The cotangent of Q solves the transposed equation; those of A and B are products with it.
+# A x + x B = Q. The cotangent of Q solves the transposed equation; the cotangents of A and B are products with it.
 
 
 def _sylvester_rule(
@@ -41,7 +41,7 @@ SYLVESTER = Primitive(
 
 
 def _band(lower: int, upper: int, n: int) -> tuple[Array, Array]:
-    """Return the row ``i`` of each stored element, and whether the matrix has such an element."""
+    """Return the row ``i`` of each element of ``ab``, and a mask of the elements that are inside the matrix."""
     rows = np.arange(n) + np.arange(lower + upper + 1)[:, None] - upper
     inside = (rows >= 0) & (rows < n)
     return np.where(inside, rows, 0), inside
@@ -158,7 +158,7 @@ def solve(
     assume_a: str | None = None,
     transposed: bool = False,
 ) -> Tensor:
-    """Return the solution of ``a @ x = b``. With ``assume_a``, only the part of ``a`` that it names is read.
+    """Return the solution of ``a @ x = b``. Only the part of ``a`` that ``assume_a`` names is read.
 
     >>> rg.scipy.linalg.solve(rg.tensor([[2.0]]), rg.tensor([4.0]))
     tensor([2.])
@@ -170,7 +170,7 @@ def solve(
             raise NotImplementedError("scipy.linalg.solve can currently not solve a^T x = b for complex matrices.")
         x = x.mT
     columns, single = as_columns(y)
-    if columns.ndim < x.ndim:  # add an axis to b, which PyTorch's solve would take for a stack of vectors
+    if columns.ndim < x.ndim:  # linalg.solve would interpret b as a stack of vectors
         columns = columns[(None,) * (x.ndim - columns.ndim)]
     result = ours.solve(x, columns)
     return result[..., 0] if single else result
@@ -186,7 +186,7 @@ def solve_triangular(
     overwrite_b: bool = False,
     check_finite: bool = True,
 ) -> Tensor:
-    """Return the solution of ``a @ x = b`` with a triangle of ``a``; with ``trans`` of the transpose or adjoint of it.
+    """Return the solution of ``a @ x = b`` for triangular ``a``; with ``trans``, for its transpose or adjoint.
 
     >>> rg.scipy.linalg.solve_triangular(rg.tensor([[2.0, 1.0], [5.0, 1.0]]), rg.tensor([4.0, 2.0]))
     tensor([1., 2.])
@@ -276,7 +276,7 @@ def solveh_banded(
     lower: bool = False,
     check_finite: bool = True,
 ) -> Tensor:
-    """Return the solution of a system with a positive definite band matrix, of which ``ab`` has one half.
+    """Return the solution of a system with a positive definite band matrix; ``ab`` has its upper or lower diagonals.
 
     >>> rg.scipy.linalg.solveh_banded(rg.tensor([[2.0, 4.0]]), rg.tensor([2.0, 2.0]))
     tensor([1. , 0.5])
@@ -456,7 +456,7 @@ def pinvh(
     return_rank: bool = False,
     check_finite: bool = True,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Return the pseudoinverse of each Hermitian matrix, of which one triangle is read.
+    """Return the pseudoinverse of each Hermitian matrix; only one triangle is read.
 
     >>> rg.scipy.linalg.pinvh(rg.tensor([[2.0]]))
     tensor([[0.5]])
@@ -484,7 +484,7 @@ def lstsq(
     check_finite: bool = True,
     lapack_driver: str | None = None,
 ) -> LstsqResult:
-    """Return the solution of least norm of ``a @ x = b`` by least squares, with residues, rank and ``s``.
+    """Return the least-squares solution of least norm of ``a @ x = b``, residues, rank and singular values ``s``.
 
     Inside ``vmap`` the rank is a Tensor, and residues are returned for every rank.
 

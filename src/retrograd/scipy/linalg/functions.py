@@ -1,8 +1,8 @@
 """Functions of square matrices. Their derivatives are blocks of the same function of a block triangular matrix.
 
 The upper right block of ``f([[x, e], [0, x]])`` is the Frechet derivative in the direction ``e`` (N. Higham, Functions
-of Matrices, 2008, theorem 3.6); the vector-Jacobian product is that of the transposed matrix. One rule thus serves all
-functions and orders.
+of Matrices, 2008, theorem 3.6). The vector-Jacobian product is this derivative at the transposed matrix, in the
+direction of the upstream gradient. So one rule serves all functions and all orders of derivatives.
 """
 
 from __future__ import annotations

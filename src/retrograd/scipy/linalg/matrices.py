@@ -19,7 +19,7 @@ def matrix(value: ArrayLike, check_finite: bool = True, square: bool = False) ->
     """Return an argument as a stack of floating matrices, a number as a matrix of one element.
 
     Raises:
-        ValueError: it has one dimension, is not square where it must be, or has an infinity or a NaN.
+        ValueError: the argument has one dimension, is not square although ``square``, or has an infinity or a NaN.
     """
     x = floating(tensor(value))
     if not x.ndim:
@@ -32,10 +32,10 @@ def matrix(value: ArrayLike, check_finite: bool = True, square: bool = False) ->
 
 
 def finite(x: Tensor) -> Tensor:
-    """Return the Tensor, which is not checked inside ``vmap``.
+    """Return the Tensor after a check of its numbers, which inside ``vmap`` are not checked.
 
     Raises:
-        ValueError: it has an infinity or a NaN.
+        ValueError: the Tensor has an infinity or a NaN.
     """
     if not isinstance(x.array, Wrapping) and not bool(array_module(x.array).isfinite(x.array).all()):
         raise ValueError("array must not contain infs or NaNs")
@@ -63,5 +63,5 @@ def each(name: str, *arrays: Array, **options: object) -> Array:
 
 
 def as_columns(b: Tensor) -> tuple[Tensor, bool]:
-    """Return right-hand sides as matrices, and whether it was a vector."""
+    """Return right-hand sides as matrices, and whether ``b`` is a vector."""
     return (b[:, None], True) if b.ndim == 1 else (b, False)

@@ -1,10 +1,11 @@
 """Algebraic Riccati equations.
 
-With ``K`` the feedback of the solution and ``F = A - B K``, the equation changes by
-``dX -> L(dX) + dA^H R + P dA - P dB K - K^H dB^H R + K^H dR K + dQ`` (Kao and Hennequin 2020, *Automatic
-differentiation of Sylvester, Lyapunov, and algebraic Riccati equations*); the terms by ``K`` vanish, since the solution
-is stationary there. In continuous time ``P = R = X`` and L is Lyapunov's map of ``F``; in discrete time ``P = F^H X``,
-``R = X F``, and L is Stein's map. The cotangent of Q solves the transposed equation; the others are products with it.
+Let ``K`` be the feedback of the solution X, and ``F = A - B K``. The differential of the equation is
+``L(dX) + dA^H R + P dA - P dB K - K^H dB^H R + K^H dR K + dQ = 0`` (Kao and Hennequin 2020, *Automatic
+differentiation of Sylvester, Lyapunov, and algebraic Riccati equations*). It has no terms in ``dK``, since the equation
+is stationary in ``K``. In continuous time ``P = R = X`` and L is Lyapunov's map of ``F``; in discrete time
+``P = F^H X``, ``R = X F``, and L is Stein's map. The cotangent of Q solves the transposed equation; the other
+cotangents are products with it.
 """
 
 from __future__ import annotations
@@ -75,12 +76,12 @@ def _solved(
     e: ArrayLike | None,
     s: ArrayLike | None,
 ) -> Tensor:
-    """Return the solution; ``e`` and ``s`` are eliminated first."""
+    """Transform the equation to one without ``e`` and ``s``, and return the solution."""
     system, control, state, cost = alike(
         matrix(a, square=True), matrix(b), matrix(q, square=True), matrix(r, square=True)
     )
     inverse = None
-    if e is not None:  # the unknown is e^H x e, whose equation has the identity in place of e
+    if e is not None:  # solve for e^H x e, which satisfies the equation with the identity in place of e
         inverse = ours.inv(alike(matrix(e, square=True), system)[0])
         system, control = inverse @ system, inverse @ control
     if s is not None:

@@ -1,4 +1,4 @@
-"""The Schur decomposition and its derivative, of real matrices also with 2 x 2 blocks."""
+"""The Schur decomposition and its derivative; for real matrices, the triangular factor may have 2 x 2 blocks."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ from .matrices import linalg, matrix
 
 
 def _blocks(t: Array) -> list[tuple[int, int]]:
-    """Return the first row, and the row after the last, of each diagonal block of one or two rows."""
+    """Return ``(first row, last row + 1)`` of each diagonal block; a block has one or two rows."""
     below = getattr(t, "array", t).diagonal(-1) != 0
     starts = [0, *(i + 1 for i in range(len(below)) if not below[i])]
     return list(zip(starts, [*starts[1:], len(t)], strict=True))
 
 
 def _solved(t: Array, q: Array, blocks: list[tuple[int, int]]) -> Array:
-    """Return the ``y`` below the diagonal blocks with ``y t^H - t^H y = q`` there.
+    """Return y, nonzero only below the diagonal blocks, with ``y t^H - t^H y = q`` below the diagonal blocks.
 
-    The columns of a block contain, besides themselves, only columns of later blocks: each is a Sylvester equation.
+    The equation of a block's columns contains, besides these, only columns of later blocks. So the columns are the
+    solution of a Sylvester equation, from the last block to the first.
     """
     n = len(t)
-    rest = np.zeros_like(q[:0, :0])  # of the rows and columns behind the block
+    rest = np.zeros_like(q[:0, :0])  # y in the rows and columns after the block
     for first, end in reversed(blocks):
         size = end - first
         inner, behind = adjoint(t[first:end, first:end]), adjoint(t[end:, end:])
@@ -49,10 +50,10 @@ def _solved(t: Array, q: Array, blocks: list[tuple[int, int]]) -> Array:
 
 
 def _backward(gt: Array, gz: Array, t: Array, z: Array) -> Array:
-    """With ``M = Z^H dA Z`` and ``W = Z^H dZ``, skew-Hermitian: ``dT = M - W T + T W``.
+    """Return the gradient of A, from ``dT = M - W T + T W`` with ``M = Z^H dA Z`` and skew-Hermitian ``W = Z^H dZ``.
 
-    ``W`` makes ``dT`` zero below the diagonal blocks, which is a linear system, and keeps the two diagonal elements of
-    a 2 x 2 block equal, as LAPACK does. The rule is the transpose of this map from ``dA`` to ``dT`` and ``dZ``.
+    ``W`` is determined by two conditions: ``dT`` is zero below the diagonal blocks, and the two diagonal elements of a
+    2 x 2 block remain equal, as in LAPACK. The rule is the transpose of this map from ``dA`` to ``dT`` and ``dZ``.
     """
     gt, gz = gt.conj(), gz.conj()
     blocks = _blocks(t)
@@ -64,7 +65,7 @@ def _backward(gt: Array, gz: Array, t: Array, z: Array) -> Array:
     check_phases("Schur vectors", below)
     by_w = below - adjoint(below)
     pairs = np.array([first for first, end in blocks if end - first == 2], int)
-    if len(pairs):  # turning a block [[a, b], [c, a]] by dr makes its diagonal differ by 2 (b + c) dr
+    if len(pairs):  # if a block [[a, b], [c, a]] rotates by dr, its diagonal elements then differ by 2 (b + c) dr
         slope = 2 * (t[pairs, pairs + 1] + t[pairs + 1, pairs])
         turned = (below[pairs + 1, pairs] - below[pairs, pairs + 1]) / slope
         eye = np.eye(n, dtype=gt.dtype)
@@ -102,11 +103,12 @@ def schur(
     sort: str | Callable[..., bool] | None = None,
     check_finite: bool = True,
 ) -> tuple[Tensor, Tensor] | tuple[Tensor, Tensor, int]:
-    """Return ``t``, upper triangular, and ``z``, unitary, with ``a = z @ t @ z^H``; with ``sort`` also the count.
+    """Return ``t``, upper triangular, and ``z``, unitary, with ``a = z @ t @ z^H``; with ``sort`` also a count.
 
-    Of real matrices with complex eigenvalues, ``t`` has 2 x 2 blocks, unless ``output="complex"``. The derivative
-    exists where the eigenvalues differ and no 2 x 2 block is a rotation times a number, as all blocks of orthogonal
-    matrices are. Of complex vectors for functions that do not depend on their phases.
+    The count is the number of eigenvalues that ``sort`` selects. For real matrices with complex eigenvalues, ``t`` has
+    2 x 2 blocks, unless ``output="complex"``. The derivative exists where the eigenvalues differ and no 2 x 2 block is
+    a multiple of a rotation, as the blocks of orthogonal matrices are. If ``z`` is complex, only functions that do not
+    depend on the phases of its columns have a derivative.
 
     >>> rg.scipy.linalg.schur(rg.tensor([[2.0]]))[0]
     tensor([[2.]])

@@ -18,7 +18,7 @@ def flat(value: ArrayLike) -> Tensor:
 
 @linalg
 def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Tensor:
-    """Return the matrix with the first column ``c``, the first row ``r`` (``conj(c)``), and constant diagonals.
+    """Return the matrix with constant diagonals, the first column ``c`` and the first row ``r`` (default: ``conj(c)``).
 
     >>> rg.scipy.linalg.toeplitz(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 3.0]))
     tensor([[1., 3.],
@@ -46,7 +46,7 @@ def circulant(c: ArrayLike) -> Tensor:
 
 @linalg
 def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Tensor:
-    """Return the matrix with the first column ``c``, the last row ``r`` (zeros), and constant antidiagonals.
+    """Return the matrix with the first column ``c``, the last row ``r`` (default: zeros), and constant antidiagonals.
 
     >>> rg.scipy.linalg.hankel(rg.tensor([1.0, 2.0]))
     tensor([[1., 2.],
@@ -76,7 +76,7 @@ def companion(a: ArrayLike) -> Tensor:
 
 @linalg
 def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Tensor:
-    """Return the matrix whose product with a vector of length ``n`` is its convolution with ``a``.
+    """Return the matrix whose product with a vector of length ``n`` is the convolution of the vector with ``a``.
 
     >>> rg.scipy.linalg.convolution_matrix(rg.tensor([1.0, 2.0]), 2)
     tensor([[1., 0.],
@@ -152,7 +152,7 @@ def block_diag(*arrs: ArrayLike) -> Tensor:
 
 @linalg
 def khatri_rao(a: ArrayLike, b: ArrayLike) -> Tensor:
-    """Return the Kronecker products of the columns of ``a`` with those of ``b``.
+    """Return the Kronecker product of each column of ``a`` with the same column of ``b``.
 
     >>> rg.scipy.linalg.khatri_rao(rg.tensor([[1.0], [2.0]]), rg.tensor([[3.0], [4.0]]))
     tensor([[3.],

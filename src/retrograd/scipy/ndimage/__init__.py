@@ -1,7 +1,7 @@
 """Image processing of scipy.ndimage on Tensors of any number of dimensions.
 
 ``filters`` has correlations with small kernels, ``sampling`` interpolation and geometric transforms.
-Import them from ``retrograd.scipy.ndimage``.
+Import the names from ``retrograd.scipy.ndimage``.
 """
 
 from ..arguments import other_names

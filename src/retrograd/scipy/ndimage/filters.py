@@ -121,7 +121,7 @@ def correlate(
     cval: float = 0.0,
     origin: int | Sequence[int] = 0,
 ) -> Tensor:
-    """Return the correlation with a kernel of as many dimensions, differentiable with respect to both.
+    """Return the correlation of an image with a kernel of its dimensions, differentiable with respect to both.
 
     >>> rg.scipy.ndimage.correlate(rg.tensor([1.0, 2.0, 4.0]), [-1.0, 0.0, 1.0])
     tensor([1., 3., 2.])
@@ -139,7 +139,7 @@ def convolve(
     cval: float = 0.0,
     origin: int | Sequence[int] = 0,
 ) -> Tensor:
-    """Return the convolution with a kernel of as many dimensions, differentiable with respect to both.
+    """Return the convolution of an image with a kernel of its dimensions, differentiable with respect to both.
 
     >>> rg.scipy.ndimage.convolve(rg.tensor([1.0, 2.0, 4.0]), [1.0, 0.0, -1.0])
     tensor([1., 3., 2.])
@@ -150,7 +150,7 @@ def convolve(
 
 
 def _gaussian(sigma: Tensor, order: int, radius: int) -> Tensor:
-    """Return a normalized Gaussian, or a derivative of it: the polynomial of its derivative times the Gaussian."""
+    """Return a normalized Gaussian, or its derivative of an order, which is a polynomial times the Gaussian."""
     x = np.arange(-radius, radius + 1).astype(sigma.array.dtype)
     phi = ops.exp(sigma**-2 * (-0.5 * x * x))
     phi = phi / phi.sum()

@@ -28,7 +28,7 @@ _EDGE = 12  # pixels that SciPy adds around an image before it computes spline c
 
 @lru_cache(64)
 def _coefficients(n: int, order: int, mode: str) -> Array:
-    """Return the matrix from ``n`` values to spline coefficients: SciPy's filter of unit vectors."""
+    """Return the matrix that maps ``n`` values to spline coefficients, from SciPy's results for unit vectors."""
     return scipys("scipy.ndimage").spline_filter1d(np.eye(n), order, 0, np.float64, mode)
 
 
@@ -95,7 +95,7 @@ def _folded(x: Tensor, n: int, mode: str) -> Tensor:
     if mode == "grid-wrap":
         return ops.remainder(x, float(n))
     inside = (x.detach() >= 0) & (x.detach() <= n - 1)
-    return ops.where(inside, x, ops.remainder(x, float(n - 1)))  # wrap, with the period n - 1
+    return ops.where(inside, x, ops.remainder(x, float(n - 1)))  # mode "wrap", which has the period n - 1
 
 
 def _place(index: Tensor, n: int, mode: str) -> Tensor:

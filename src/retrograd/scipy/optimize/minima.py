@@ -39,8 +39,9 @@ def minimize(
 ) -> OptimizeResult:
     """Return a local minimum, as scipy.optimize.minimize; ``x`` and ``fun`` of the result are differentiable.
 
-    Gradients and, for the methods that need one, Hessians are exact. At the minimum the gradient is zero, except along
-    unknowns at a bound, whose derivative is that of the bound. Constraints are not supported.
+    Gradients and, for the methods that need one, Hessians are exact. The derivatives of ``x`` follow from the gradient
+    being zero at the minimum; an unknown that is at a bound has the derivative of the bound. Constraints are not
+    supported.
 
     >>> from retrograd.scipy import optimize
     >>> a = rg.tensor([1.0, 2.0], requires_grad=True)
@@ -108,7 +109,8 @@ def _with_minimum(
     point = problem.point(result.x)
     with no_grad():
         slope = gradient(point)
-    # Status 2: rounding ended the line search. It is at a minimum if the gradient is below SciPy's default bound.
+    # Status 2: rounding errors ended the line search; the point is a minimum if the gradient is below SciPy's default
+    # tolerance.
     if not result.success and not (getattr(result, "status", 0) == 2 and float(abs(detached(slope)).max()) <= 1e-5):
         result.x = problem.attach_none(point, result.message)
         return result
@@ -177,7 +179,8 @@ def minimize_scalar(
     return _with_minimum(problem, result, problem.scalar, lower, upper)
 
 
-# The robust losses of least_squares, of squared residuals; huber's square root does not see 0.
+# The robust losses of least_squares as functions of squared residuals. The clamp in huber avoids the infinite
+# derivative of the square root at 0.
 _LOSSES: dict[object, Callable[[Tensor], Tensor]] = {
     "soft_l1": lambda z: 2 * ((1 + z) ** 0.5 - 1),
     "huber": lambda z: ops.where(z > 1, 2 * ops.clamp(z, min=1.0) ** 0.5 - 1, z),
@@ -197,8 +200,8 @@ def least_squares(
 ) -> OptimizeResult:
     """Minimize the sum of squares of a vector function, as scipy.optimize.least_squares; ``x`` is differentiable.
 
-    The Jacobian is exact unless ``jac`` is a function. The derivative of x is that of the minimum of SciPy's cost,
-    ``0.5 * |fun|^2`` or that of a robust ``loss``, with the exact Hessian, by ``f_scale``, too.
+    The Jacobian is exact unless ``jac`` is a function. The derivative of x, also with respect to ``f_scale``,
+    is computed with the exact Hessian of SciPy's cost, ``0.5 * |fun|^2`` or that of a robust ``loss``.
 
     >>> from retrograd.scipy import optimize
     >>> y = rg.tensor([1.0, 3.0], requires_grad=True)
@@ -271,8 +274,7 @@ def curve_fit(
 ) -> tuple[Tensor | Array, Tensor | Array]:
     """Fit ``f(xdata, *parameters)`` to ``ydata``, as scipy.optimize.curve_fit, differentiable with respect to the data.
 
-    The covariance is differentiable, too. ``sigma`` is None or has
-    one standard deviation per datum.
+    The covariance is also differentiable. ``sigma`` is None or has one standard deviation per data point.
 
     >>> from retrograd.scipy import optimize
     >>> x, y = rg.tensor([0.0, 1.0, 2.0]), rg.tensor([1.0, 3.0, 5.0], requires_grad=True)
@@ -292,7 +294,7 @@ def curve_fit(
         p0 = np.ones(len(signature(f).parameters) - 1)
     scale = None if sigma is None else tensor(sigma)
     if scale is not None and scale.ndim > 1:
-        raise NotImplementedError("curve_fit: sigma must be one-dimensional with Tensors")
+        raise NotImplementedError("curve_fit of Tensors: sigma must be one-dimensional, not a covariance matrix")
     start = tensor(p0).astype(y.dtype)
 
     def residuals(p: Tensor) -> Tensor:

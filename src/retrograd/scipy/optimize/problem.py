@@ -1,4 +1,4 @@
-"""A function of unknowns, for SciPy's solvers and for the derivatives of the solution."""
+"""Wrap the user's function, for SciPy's solvers and for the derivatives of the solution."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 # Lower and upper bounds: SciPy's class, or a pair for each unknown, None for no bound.
 Limits: TypeAlias = "Bounds | Sequence[tuple[ArrayLike | None, ArrayLike | None]]"
 Method: TypeAlias = "str | Callable[..., OptimizeResult]"
-OnArrays: TypeAlias = Callable[..., Array]  # a function that SciPy calls
+OnArrays: TypeAlias = Callable[..., Array]  # a function of arrays, for SciPy to call
 Found: TypeAlias = "Array | float | tuple[Array | float, RootResults]"  # SciPy's root, perhaps with a RootResults
 Root: TypeAlias = "Tensor | Found | tuple[Tensor, RootResults]"
 
 
 class Problem:
-    """A function of one array of unknowns, for SciPy's solvers and for derivatives."""
+    """The user's function of one array of unknowns, its start point, and the derivatives of its solution."""
 
     def __init__(self, caller: str, fun: Function, x0: ArrayLike, args: object) -> None:
         if not callable(fun):

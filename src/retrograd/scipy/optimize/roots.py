@@ -34,7 +34,7 @@ def root(
 ) -> OptimizeResult:
     """Return a root of a vector function, as scipy.optimize.root; ``x`` of the result is differentiable.
 
-    It is differentiable with respect to args and Tensors that ``fun`` reads (implicit function theorem). Without
+    The root is differentiable with respect to args and Tensors that ``fun`` reads (implicit function theorem). Without
     ``jac`` the methods "hybr" and "lm" get the exact Jacobian. Differentiating a failed result raises an error.
 
     >>> from retrograd.scipy import optimize

@@ -1,8 +1,8 @@
 """Signal processing of scipy.signal on Tensors.
 
 ``filters`` has recursive and smoothing filters, ``convolution`` convolutions and correlations, ``spectra`` functions
-computed by Fourier transforms. Windows and filter designs are SciPy's own, and constants. Programs call the functions
-by ``retrograd.scipy.signal``; the windows of PyTorch's names are in ``retrograd.signal``.
+computed by Fourier transforms. Windows and filter designs are SciPy's own functions and have no derivatives. Import the
+names from ``retrograd.scipy.signal``; the windows under PyTorch's names are in ``retrograd.signal``.
 """
 
 from ..arguments import other_names

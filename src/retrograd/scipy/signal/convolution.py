@@ -17,7 +17,7 @@ signal = differentiable("scipy.signal")
 Axes = int | Sequence[int] | None
 
 
-# SciPy's boundary modes, as NumPy names them.
+# NumPy's names for SciPy's boundary modes.
 PADS = {
     "reflect": "symmetric", "grid-mirror": "symmetric", "nearest": "edge", "mirror": "reflect", "wrap": "wrap",
     "grid-wrap": "wrap", "constant": "constant", "grid-constant": "constant",
@@ -41,7 +41,7 @@ def extended(x: Tensor, before: int, after: int, axis: int, mode: str, cval: flo
 
 
 def centered(x: Tensor, shape: Sequence[int], axes: Sequence[int]) -> Tensor:
-    """Return the middle part of this shape along axes."""
+    """Return the middle part of a Tensor, of the given shape along the axes."""
     for axis in axes:
         start = (x.shape[axis] - shape[axis]) // 2
         x = ops.narrow(x, axis, start, shape[axis])
@@ -122,7 +122,7 @@ def _pair(in1: ArrayLike, in2: ArrayLike) -> tuple[Tensor, Tensor]:
 
 @signal
 def convolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "auto") -> Tensor:
-    """Return the convolution of two arrays of as many dimensions.
+    """Return the convolution of two arrays with the same number of dimensions.
 
     >>> rg.scipy.signal.convolve(rg.tensor([1.0, 2.0]), [1.0, 1.0])
     tensor([1., 3., 2.])
@@ -137,7 +137,7 @@ def convolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "
 
 @signal
 def correlate(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "auto") -> Tensor:
-    """Return the cross-correlation of two arrays of as many dimensions.
+    """Return the cross-correlation of two arrays with the same number of dimensions.
 
     >>> rg.scipy.signal.correlate(rg.tensor([1.0, 2.0]), [1.0, 0.0])
     tensor([0., 1., 2.])
@@ -164,7 +164,7 @@ def fftconvolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", axes: Axes =
 
 @signal
 def oaconvolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", axes: Axes = None) -> Tensor:
-    """Return the convolution along ``axes``: ``fftconvolve``.
+    """Return the convolution along ``axes``, computed as by ``fftconvolve``.
 
     >>> rg.scipy.signal.oaconvolve(rg.tensor([1.0, 2.0]), [1.0, 1.0])
     tensor([1., 3., 2.])
@@ -221,7 +221,7 @@ def correlate2d(
     """
     first, second = _pair(in1, in2)
     result = _bounded(first, ops.flip(second, (0, 1)).conj(), mode, boundary, fillvalue, True)
-    # SciPy exchanges the inputs if in2 is the larger one, and then conjugates in1.
+    # SciPy exchanges the inputs if in2 is larger than in1, and then conjugates in1.
     exchanged = mode == "valid" and any(m < n for m, n in zip(first.shape, second.shape, strict=True))
     return result.conj() if exchanged else result
 

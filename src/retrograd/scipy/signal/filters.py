@@ -1,7 +1,7 @@
 """Recursive and smoothing filters along one axis.
 
-A recursive filter is a convolution with ``b`` followed by the division by ``a``, the primitive ``_ALL_POLE``. Its
-transpose runs the same filter backwards in time.
+A recursive filter is a convolution with ``b``, followed by a division by the polynomial ``a``: the primitive
+``_ALL_POLE``, whose transpose runs the same filter backwards in time.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ def lfilter(
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Filter ``x`` along an axis by the rational transfer function ``b / a``; with ``zi``, return the final state, too.
 
-    Derivative: ``x`` gets the gradient filtered backwards in time; ``a`` and ``b`` get correlations of that with the
-    output and the input.
+    Derivative: ``x`` gets the upstream gradient, filtered backwards in time; ``a`` and ``b`` get the correlations of
+    the gradient, divided by ``a`` backwards in time, with the output and the input.
 
     >>> rg.scipy.signal.lfilter([1.0], [1.0, -0.5], rg.tensor([1.0, 0.0, 0.0]))
     tensor([1.  , 0.5 , 0.25])
@@ -129,7 +129,7 @@ def lfilter_zi(b: ArrayLike, a: ArrayLike) -> Tensor:
 
 def _steady_state(b: Tensor, a: Tensor) -> Tensor:
     n = max(a.shape[0], b.shape[0])
-    if n == 1:  # a gain has no state
+    if n == 1:  # a filter of order 0, a gain, has no state
         return b[1:] * a[1:]
     a, b = padded(a, 0, n - a.shape[0], 0), padded(b, 0, n - b.shape[0], 0)
     matrix = ops.eye(n - 1, dtype=a.dtype) - companion(a).mT

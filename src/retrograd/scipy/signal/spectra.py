@@ -17,7 +17,8 @@ from ..arguments import ArrayLike, detached, floats, scipys
 from .convolution import padded, signal
 from .filters import _extended, detrend
 
-# A window: its name, a tuple of a name and numbers, or an array. A trend to remove: its kind, a function, or False.
+# A window is given as its name, a tuple of a name and numbers, or an array; a trend to remove as its kind, a function
+# that removes it, or False.
 Window: TypeAlias = str | tuple[str | float, ...] | ArrayLike
 Detrend: TypeAlias = Literal["linear", "constant", False] | Callable[[Tensor], Tensor]
 
@@ -57,7 +58,7 @@ def _transforms(
     signals: list[Tensor], fs: float, window: Window, nperseg: int | None, noverlap: int | None, nfft: int | None,
     kind: Detrend, onesided: bool, boundary: str | None = None, pad: bool = False,
 ) -> tuple[Tensor, Tensor, list[Tensor], Tensor, bool]:  # fmt: skip
-    """Return frequencies, times, the transforms of segments, frequencies last, the window, and whether one-sided."""
+    """Return frequencies, times, the segments' transforms (frequencies last), the window, and whether one-sided."""
     length = max(x.shape[-1] for x in signals)
     signals = [padded(x, 0, length - x.shape[-1], x.ndim - 1) for x in signals]
     dtype = signals[0].array.real.dtype
@@ -136,7 +137,7 @@ def stft(
 
 
 def _named(window: Window) -> Window:
-    """Return a window by the name that SciPy before 1.17 knows, too."""
+    """Return the name of a window that SciPy before 1.17 also knows."""
     return "hann" if window == "hann_periodic" else ("tukey", *window[1:]) if _is_tukey(window) else window
 
 
@@ -357,7 +358,7 @@ def coherence(
 
 
 def _step(n: int) -> Array:
-    """Return the factors of frequencies of the analytic signal: 1 at 0 (and n / 2), 2 for positive ones, else 0."""
+    """Return the analytic signal's factor per frequency: 1 at 0 (and n / 2), 2 if positive, 0 if negative."""
     h = np.zeros(n)
     h[0] = 1
     h[1 : (n + 1) // 2] = 2
@@ -414,7 +415,7 @@ def resample(
     low = spectrum[..., :positive]
     high = spectrum[..., n - negative :] if negative else spectrum[..., :0]
     middle: list[Tensor] = []
-    if kept % 2 == 0:  # the frequency at half the rate: add both halves, or divide it between both sides
+    if kept % 2 == 0:  # half the sampling rate: add its two coefficients, or divide one into two
         if num < n:
             middle = [spectrum[..., kept // 2 : kept // 2 + 1] + spectrum[..., n - kept // 2 : n - kept // 2 + 1]]
         elif n < num:

@@ -1,6 +1,7 @@
-"""``scipy.sparse`` with values that are Tensors: ``csr_array`` and others, and ``linalg``, with SciPy's signatures.
+"""``scipy.sparse`` on Tensors: sparse arrays such as ``csr_array`` whose values are Tensors, with SciPy's signatures.
 
-``arrays`` defines the classes, ``elementwise`` further methods, ``construct`` functions that combine arrays.
+``arrays`` defines the classes, ``elementwise`` further methods, ``construct`` functions that combine arrays, ``linalg``
+solvers.
 ``csr_array(A)`` converts a sparse array of SciPy and ``A.to_scipy()`` returns one; both share memory. Other names are
 SciPy's own.
 """

@@ -1,7 +1,7 @@
 """Sparse arrays with SciPy's interface whose values are a Tensor: ``csr_array``, ``csc_array``, ``coo_array``.
 
-Values are differentiable, their positions are constant. Slices and conversions apply SciPy to a matrix of the numbers
-1, 2, ..., one for each value; the result contains the old position of each value.
+Values are differentiable, their positions are constant. For a slice or a conversion, SciPy is applied to a matrix with
+the values 1, 2, ...; its result tells where each value of the new array comes from.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ...ops.table.types import DTypeLike
 from ..arguments import has_tensor, scipys
 
 Format: TypeAlias = Literal["coo", "csr", "csc"]
-# An argument that SciPy's functions accept as a matrix; here also sparse and dense Tensors. SciPy has no types.
+# An argument that is accepted as a matrix: Tensors, and whatever SciPy accepts, which has no type annotations.
 MatrixLike: TypeAlias = Any
 
 
@@ -71,7 +71,7 @@ class SparseArray:
 
     data: Tensor
     shape: tuple[int, int]
-    _stored: Places  # positions in the matrix; in its transpose for compressed columns
+    _stored: Places  # positions in the matrix, or in its transpose if columns are compressed
 
     def __init__(
         self, arg1: MatrixLike, shape: Sequence[int] | None = None, dtype: DTypeLike | None = None, copy: bool = False
@@ -100,7 +100,7 @@ class SparseArray:
         else:
             dense = tensor(arg1)
             if dense.ndim != 2:
-                raise ValueError(f"a sparse array is made of a dense array of two dimensions, got {describe(dense)}")
+                raise ValueError(f"expected a dense array of two dimensions, got {describe(dense)}")
             rows, columns = dense.detach().numpy().nonzero()
             self._set_coordinates(dense[rows, columns], rows, columns, (dense.shape[0], dense.shape[1]))
         if size is not None and self.shape != size:
@@ -120,7 +120,7 @@ class SparseArray:
         self.data, self._stored, self.shape = other.data, other._stored, other.shape
 
     def _adopt_scipy(self, matrix: ScipyMatrix) -> None:
-        """Set the arrays to those of a matrix of SciPy, which shares their memory."""
+        """Set the arrays to the arrays of a SciPy matrix, so that both share memory."""
         height, width = matrix.shape
         self.data, self.shape = new_tensor(matrix.data), (height, width)
         if self.format == "coo":
@@ -211,7 +211,7 @@ class SparseArray:
         raise TypeError("the length of a sparse array is ambiguous; use shape[0] or nnz")
 
     def to_scipy(self) -> ScipyMatrix:
-        """Return the array as one of SciPy, which shares the memory.
+        """Return a sparse array of SciPy that shares this array's memory.
 
         Raises:
             RuntimeError: the values require a gradient; call ``detach()`` first.
@@ -232,7 +232,7 @@ class SparseArray:
         return self.to_sparse_coo().to_sparse_csr()
 
     def _numbered(self, start: int = 1) -> ScipyMatrix:
-        """Return a matrix of SciPy whose values count ours from ``start``."""
+        """Return a SciPy matrix of these positions whose values are ``start``, ``start + 1``, ..."""
         numbers = np.arange(start, start + self.nnz)
         return self.with_data(new_tensor(numbers)).to_scipy()
 
@@ -269,7 +269,7 @@ class SparseArray:
         return self.asformat("coo", copy)
 
     def sum_duplicates(self) -> Self:
-        """Return the array with one value per place, in order; SciPy changes the array itself."""
+        """Return an array with one value per position, sorted; SciPy's method modifies its array instead."""
         stored = self._stored
         key = stored.rows.astype(np.int64) * stored.width + stored.columns
         if not (key[1:] <= key[:-1]).any():
@@ -353,7 +353,7 @@ class SparseArray:
         """Return the power of each value."""
         if n <= 0:
             raise NotImplementedError(
-                f"power: the exponent must be positive, or all zeros become {n}-th powers, got {n}"
+                f"power: the exponent must be positive, got {n}; otherwise the zeros of the array would not remain 0"
             )
         array = self.sum_duplicates()
         return array.with_data(array.data**n)
@@ -501,8 +501,8 @@ class csr_array(_Compressed):
 
     Args:
         arg1: a tuple ``(data, indices, indptr)`` or ``(data, (row, col))``, a dense Tensor or array, a sparse array of
-            SciPy, with which memory is shared, or a sparse Tensor of PyTorch's names; a shape for one without values.
-        shape: the shape; by default the smallest.
+            SciPy, with which memory is shared, or a sparse Tensor; a shape gives an array without values.
+        shape: the shape; by default the smallest that contains all indices.
         dtype: the dtype of the values.
         copy: whether to copy the values.
 
@@ -565,7 +565,7 @@ def promoted(data: Tensor, dense: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def as_sparse(value: object, is_matrix: bool = False) -> SparseArray | None:
-    """Return a sparse array of any library as one of ours, and None for anything else.
+    """Return a sparse array of SciPy, or a sparse Tensor, as a SparseArray; None for other objects.
 
     Args:
         is_matrix: whether ``*`` of a result that was SciPy's is the matrix product.
@@ -580,12 +580,12 @@ def as_sparse(value: object, is_matrix: bool = False) -> SparseArray | None:
 
 
 def _format_of(matrix: ScipyMatrix) -> Format:
-    """Return the format of a matrix of SciPy, or compressed rows for one of its further formats."""
+    """Return the format of a SciPy matrix, or ``"csr"`` if this package lacks its format."""
     return matrix.format if matrix.format in ("coo", "csr", "csc") else "csr"
 
 
 def gathered(numbered: ScipyMatrix, data: Tensor, is_matrix: bool = False) -> SparseArray:
-    """Return the array with the values of ``data`` that ``numbered``, a matrix as by ``_numbered``, refers to."""
+    """Return the positions of ``numbered``, a result of ``_numbered``, with the elements of ``data`` it refers to."""
     format = _format_of(numbered)
     pattern = _CLASSES[format, is_matrix](numbered.asformat(format))
     return pattern.with_data(data[pattern.data.detach().numpy() - 1])

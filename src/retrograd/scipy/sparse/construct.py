@@ -1,4 +1,4 @@
-"""Build sparse arrays from others: diagonals, blocks, Kronecker products, triangles."""
+"""Build sparse arrays from other arrays: diagonals, blocks, Kronecker products, triangles."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ def kron(A: MatrixLike, B: MatrixLike, format: Format | None = None) -> SparseAr
 
 
 def _sparse_of(value: MatrixLike) -> SparseArray:
-    """Return a sparse or dense operand as one of ours; SciPy's functions make matrices unless it is a sparse array."""
+    """Return a sparse or dense operand as a SparseArray: as a matrix, unless the operand is a sparse array."""
     found = as_sparse(value, isinstance(value, sparse().spmatrix))
     return coo_matrix(tensor(value)) if found is None else found
 

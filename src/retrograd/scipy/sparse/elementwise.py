@@ -1,6 +1,7 @@
-"""Methods of sparse arrays: NumPy's functions of one array, comparisons, and counts, which have no derivative.
+"""Methods of sparse arrays: elementwise functions of NumPy, comparisons, and counts, which have no derivative.
 
-``__array__`` and ``matvec``, which NumPy and SciPy look up on a sparse array, raise errors that name the alternative.
+NumPy and SciPy look up two more methods on a sparse array: ``__array__``, which raises an error that names the
+alternative, and ``matvec``, by which SciPy accepts the array as a linear operator.
 ``with_scipys`` implements Python's operators between a Tensor and a sparse matrix of SciPy.
 """
 
@@ -91,12 +92,12 @@ def _extreme(name: str) -> Callable[[SparseArray, MatrixLike], MatrixLike]:
 
 
 def _array(self: SparseArray, dtype: object = None, copy: bool | None = None) -> Array:
-    """Raise an error that names the alternative. NumPy and SciPy would create an array of one object."""
+    """Raise an error that names the alternative; without this method NumPy would create a 0-d array of one object."""
     raise ConversionError(f"a sparse array of Tensors cannot become a NumPy array: {sparse_advice(sys._getframe(1))}")
 
 
 def _matvec(self: SparseArray, x: MatrixLike) -> Tensor:
-    """Return ``A @ x``. SciPy takes an object with this method for a linear operator."""
+    """Return ``A @ x``. SciPy accepts objects with this method as linear operators."""
     return self @ x
 
 
@@ -120,8 +121,8 @@ def with_scipys(name: str, x: Tensor, matrix: ScipyMatrix) -> MatrixLike:
     """
     if matrix.ndim != 2:
         raise ValueError(
-            f"{name}: a sparse array of SciPy must have 2 dimensions beside {describe(x)}, got shape {matrix.shape}; "
-            "use reshape, or toarray()"
+            f"{name}: a sparse array of SciPy must have 2 dimensions in an operation with {describe(x)}, got shape "
+            f"{matrix.shape}; use reshape, or toarray()"
         )
     ours = as_sparse(matrix, isinstance(matrix, sparse().spmatrix))
     assert ours is not None

@@ -2,7 +2,7 @@
 
 ``families`` has the formulas of univariate distributions, ``distributions`` their methods,
 ``multivariate`` distributions of vectors and density estimates, ``statistics`` functions of samples. Import
-them from ``retrograd.scipy.stats``.
+the names from ``retrograd.scipy.stats``.
 """
 
 from ..arguments import other_names

@@ -63,7 +63,7 @@ class Distribution:
         return [*[given[name] for name in self.family.shapes], given.get("loc", 0.0), given.get("scale", 1.0)]
 
     def _method(self, name: str, point: ArrayLike, args: tuple[ArrayLike, ...], kwargs: dict[str, ArrayLike]) -> Tensor:
-        """Return a method of a point. Without a Tensor, SciPy's is called."""
+        """Call a method such as ``pdf`` at a point. Without a Tensor among the arguments, SciPy's method is called."""
         if not has_tensor((point, *args, *kwargs.values())):
             return getattr(getattr(scipys("scipy.stats"), self.name), name)(point, *args, **kwargs)
         family = self.family
@@ -90,7 +90,7 @@ class Distribution:
         return valid
 
     def _value(self, name: str, y: Tensor, shapes: list[Tensor]) -> Tensor:
-        """Return a function of a standardized point, for a density its logarithm."""
+        """Return a function, such as ``cdf``, at a standardized point; for ``pdf`` and ``pmf`` the logarithm."""
         family = self.family
         low, high = [_bound(bound, shapes) for bound in (family.low, family.high)]
         at = y.detach()
@@ -106,7 +106,7 @@ class Distribution:
             y = at = ops.floor(at)
         below, above = at < low, at >= high
         point = ops.where(below | above, _interior(low, high), y)
-        if not family.discrete:  # a derivative at the lower end belongs to the support
+        if not family.discrete:  # at the lower end, the derivative is that of points outside
             below = at <= low
             point = ops.where(below, _interior(low, high), point)
         upper = name in ("sf", "logsf")
@@ -164,7 +164,7 @@ def _bound(bound: Bound, shapes: list[Tensor]) -> Tensor | float:
 def _interior(low: Tensor | float, high: Tensor | float) -> Tensor | float:
     """Return a point at which the formulas are finite, for points outside of the support."""
     if isinstance(low, Tensor) or isinstance(high, Tensor):
-        return low  # for integers
+        return low  # a discrete distribution
     if math.isinf(low):
         return 0.25
     return low + 0.5 if math.isinf(high) else (low + high) / 2

@@ -21,13 +21,13 @@ Bound = float | Callable[..., Tensor | float]
 
 @dataclass(frozen=True)
 class Family:
-    """A distribution.
+    """The formulas of a distribution.
 
     Args:
         shapes: the names of its shape parameters, all positive unless ``valid`` says otherwise.
         low: the least point of the support, a number or a function of the shapes.
-        high: the greatest point.
-        logpdf: the logarithm of the density, or of the probability of a number.
+        high: the greatest point of the support.
+        logpdf: the logarithm of the density, or of the probability of a discrete value.
         cdf: the distribution function.
         sf: 1 minus the distribution function.
         ppf: the inverse of the distribution function; None where the derivative does not exist.
@@ -37,8 +37,8 @@ class Family:
         logsf: the logarithm of ``sf``.
         isf: the inverse of ``sf``; by default ``-ppf``, which holds for distributions that are symmetric about 0.
         open_low: whether the density is 0 at ``low`` itself, where the formula is not defined.
-        discrete: whether the variable is an integer, and there is no scale.
-        valid: whether shapes are allowed.
+        discrete: whether the variable is an integer; there is then no scale.
+        valid: a function of the shapes that returns whether they are allowed.
     """
 
     shapes: tuple[str, ...]

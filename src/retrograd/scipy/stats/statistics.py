@@ -305,7 +305,7 @@ def linregress(
     tensor(2.)
     """
     if alternative != "two-sided":
-        raise NotImplementedError(f"scipy.stats.linregress of Tensors: alternative is 'two-sided', got {alternative!r}")
+        raise NotImplementedError(f"scipy.stats.linregress: alternative must be 'two-sided', got {alternative!r}")
     a, b = floats(x, y)
     if a.ndim != b.ndim or any(a.shape[place] != b.shape[place] for place in _axes(axis, a.ndim)):
         raise ValueError(f"x and y must have equally many points along axis {axis}, got {a.shape} and {b.shape}")
@@ -319,7 +319,7 @@ def linregress(
     t = r * ops.sqrt(freedom / ((1 - r + 1e-20) * (1 + r + 1e-20)))
     p = 2 * RULES["stdtr"](ops.full_like(t.detach(), freedom), -ops.abs(t))
     error = ops.sqrt((1 - r * r) * yy / xx / freedom)
-    if n == 2:  # SciPy's p-value of a line through two points, whose residual is 0
+    if n == 2:  # SciPy's p-value for two points, where the residual is 0
         p, error = 1.0 - (ops.diff(b, dim=-1).sum(-1) != 0).astype(p.dtype), ops.zeros_like(error)
     line = slope, mean_y - slope * mean_x, r, p, error, error * ops.sqrt(xx + mean_x * mean_x)
     *first, intercept_stderr = [_kept(value, shape, keepdims) for value in line]

@@ -1,4 +1,4 @@
-"""Example calls of every operator: what ``retrograd check`` and the operator harness run.
+"""Example calls of every operator, which ``retrograd check`` and the operator harness run.
 
 Each module covers a family of ``ops`` and has ``CASES``, a list of ``Case``; a comment that begins with the name of a
 module of the family precedes that module's cases. An operator of the table without a case fails the tests.

@@ -70,7 +70,7 @@ alike_of_random = normals(lambda n: Call(Fixed(n(2, 3))), lambda n: Call(Fixed(n
 
 
 def channels(dims: int, unbatched: bool = True) -> Calls:
-    """(N, C, *), and (C, *) where it is taken without a warning, with so many dimensions after the channels."""
+    """Return calls on (N, C, *), and on (C, *) if ``unbatched``, with ``dims`` dimensions after the channels."""
     batch = (2, 3, *(2,) * dims)
     single = batch[1:] if unbatched else batch
     return normals(lambda n: Call(n(*batch)), lambda n: Call(n(*single), 0.25), lambda n: Call(n(*batch), 0.5, False))
@@ -159,7 +159,7 @@ CASES += [
 
 
 def lengths(*positional: object, **options: object) -> Callable[[np.random.Generator], Iterator[Call]]:
-    """Calls for no point, one, an even and an odd number of them, in float64."""
+    """Return calls for no point, one point, an even number and an odd number of points, in float64."""
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:
         for count in (0, 1, 5, 8):

@@ -83,7 +83,7 @@ def one_dim(draw: Draw = normal, **options: object) -> Calls:
 
 
 def all_dims(draw: Draw = normal, **options: object) -> Calls:
-    """Calls without a dimension, with several, and with one."""
+    """Return calls without a dimension, with several dimensions, and with one dimension."""
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:
         yield Call(draw(rng, (3, 4)), **options)
@@ -106,7 +106,7 @@ def plain(draw: Draw = normal) -> Calls:
 
 
 def calls_of(*makers: Callable[[np.random.Generator], Call]) -> Calls:
-    """Calls written out one by one."""
+    """Return the given calls, each from a function of the random generator."""
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:
         for make in makers:
@@ -428,7 +428,7 @@ CASES += [
 ]
 
 
-# searching: Cases of distinct elements and places of elements.
+# searching: Cases of distinct elements and of positions of elements.
 
 
 def searched(rng: np.random.Generator) -> Iterator[Call]:

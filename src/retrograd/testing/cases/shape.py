@@ -20,7 +20,7 @@ Normal = Callable[..., Any]
 
 
 def normals(*makers: Callable[[Normal], Call]) -> Callable[[np.random.Generator], Iterator[Call]]:
-    """Calls written out one by one, from a function that draws normal numbers in the shape ``n(2, 3)``."""
+    """Return the given calls; each is a function of ``n``, and ``n(2, 3)`` draws normal numbers of shape (2, 3)."""
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:
         for make in makers:
@@ -91,7 +91,7 @@ CASES += [
 ]
 
 
-# arrangement: Cases of elements in another arrangement.
+# arrangement: Cases of rearrangements of elements: flips, rolls, repetitions.
 
 triangles = normals(
     lambda n: Call(n(3, 4)),
@@ -244,11 +244,11 @@ CASES += [
 ]
 
 
-# copies: Cases of views in memory of their own.
+# copies: Cases of copies of views.
 
 
 def contiguous_first(function: Callable[..., object]) -> Callable[..., Any]:
-    """The function of an input whose elements lie in order: strides are counted in memory."""
+    """Wrap a function so that it gets a contiguous input, because its strides are counted in memory."""
     return lambda x, *args, **kwargs: function(x.clone().contiguous(), *args, **kwargs)
 
 
@@ -287,7 +287,7 @@ CASES += [
         "as_strided_scatter",
         normals(lambda n: Call(n(2, 4), n(2), (2,), (2,)), lambda n: Call(n(4), n(1, 2), (1, 2), (1, 3), 0)),
         wrap=contiguous_first,
-        torch="",  # whose gradient of the input is not the derivative
+        torch="",  # operators whose gradient of the input is not the derivative
     ),
 ]
 
@@ -382,7 +382,7 @@ CASES += [
 ]
 
 
-# permutation: Cases of dimensions in another order.
+# permutation: Cases of permutations of dimensions.
 
 axes = normals(
     lambda n: Call(n(2, 3), 0, 1),
@@ -417,7 +417,7 @@ CASES += [
 ]
 
 
-# properties: Cases of what a Tensor is.
+# properties: Cases of properties of a Tensor, such as its number of elements.
 
 some = normals(lambda n: Call(Fixed(n(2, 3))), lambda n: Call(Fixed(n())), lambda n: Call(integers(1, 2)))
 

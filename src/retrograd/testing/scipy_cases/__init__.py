@@ -1,8 +1,8 @@
-"""Example calls of the functions of ``retrograd.scipy``: what its tests run through the operator harness.
+"""Example calls of the functions of ``retrograd.scipy``, which its tests run through the operator harness.
 
-Each module covers a module of SciPy, ``signal`` that and ``fft``, and has ``CASES``, a list of ``Case`` whose names are
-``linalg.expm`` for ``retrograd.scipy.linalg.expm``; the reference is SciPy's function of that name, unless a case gives
-another one.
+Each module covers the module of SciPy of that name (``signal`` also ``scipy.fft``) and has ``CASES``, a list of
+``Case`` with names such as ``linalg.expm`` for ``retrograd.scipy.linalg.expm``. The reference is SciPy's function of
+that name, unless a case specifies another one.
 """
 
 from __future__ import annotations

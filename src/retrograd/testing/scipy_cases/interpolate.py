@@ -1,4 +1,4 @@
-"""Example calls of ``retrograd.scipy.interpolate``: an interpolant of points and values, at further points."""
+"""Example calls of ``retrograd.scipy.interpolate``: interpolants of points and values, evaluated at other points."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..case import Call, Case
 from . import Draw, Function, case
 
 X = np.array([0.0, 0.7, 1.5, 2.1, 3.0, 3.6])
-TUPLE = tuple(X.tolist())  # a constant under vmap, too
+TUPLE = tuple(X.tolist())  # a tuple, which is a constant also in the checks of vmap
 INSIDE = np.array([[0.2, 1.2, 1.9], [2.4, 3.4, 0.5]])
 KNOTS = (0.0, 0.0, 0.0, 1.8, 3.6, 3.6, 3.6)
 WEIGHTS = (1.0, 2.0, 0.5, 1.0, 1.5, 1.0)
@@ -24,7 +24,7 @@ def at(kind: Function) -> Function:
 
 
 def grown(kind: Function) -> Function:
-    """Return the first derivative and an integral of an interpolant."""
+    """Return the values of an interpolant's first derivative, and an integral of the interpolant."""
 
     def call(points: object, *args: object, **options: object) -> object:
         f = kind(*args, **options)
@@ -38,7 +38,7 @@ def one(name: str, *calls: Callable[..., Call], wrap: object = at, **options: ob
 
 
 def periodic(kind: Function) -> Function:
-    """Return a periodic spline whose last value is the first."""
+    """Return the values of a periodic spline; the first value is repeated as the last."""
     return lambda points, x, y: kind(x, np.concatenate([y, y[:1]]), bc_type="periodic")(points)
 
 
@@ -51,7 +51,7 @@ def through(k: int, bc: object, u: Draw) -> Call:
 
 
 def solved_exactly(points: object, values: object, method: str = "linear", **options: object) -> object:
-    """Return SciPy's interpolator, whose splines are by default found by an iteration to a few digits."""
+    """Return SciPy's interpolator with an exact solver; its default is an iteration accurate to a few digits."""
     from scipy.interpolate import RegularGridInterpolator
     from scipy.sparse.linalg import spsolve
 
@@ -61,7 +61,7 @@ def solved_exactly(points: object, values: object, method: str = "linear", **opt
 
 
 def of_class(kind: Function) -> Function:
-    """Return what the methods of FITPACK's classes return."""
+    """Return the results of the methods of a FITPACK class."""
 
     def call(points: object, *args: object, **options: object) -> object:
         f = kind(*args, **options)

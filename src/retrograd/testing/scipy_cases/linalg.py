@@ -54,7 +54,7 @@ def spiral(u: Draw) -> Array:
 
 
 def with_signs(result: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Return products of Schur's factors in which the signs of the vectors, and of two in a block, cancel."""
+    """Return products of the Schur factors that do not depend on the signs of the vectors."""
     t, z = result[:2]
     return t**2, z**2, z @ t**3 @ np.swapaxes(z, -1, -2)
 

@@ -85,7 +85,7 @@ CASES = [
         lambda u: Call(u(0.5, 1, 2), A, u(-1, 1, 8, 2), axis=0, padtype="even", padlen=3),
         lambda u: Call(u(0.5, 1, 2), A, u(-1, 1, 6), padtype=None),
     ),
-    case(  # the length of the padding is given, or does not depend on which coefficients are zero
+    case(  # pass the length of the padding, because its default depends on which coefficients are zero
         "signal.sosfiltfilt",
         lambda u: Call(SOS, u(-1, 1, 16), padlen=9),
         lambda u: Call(np.where(SOS == 0, 0.1, SOS), u(-1, 1, 16)),

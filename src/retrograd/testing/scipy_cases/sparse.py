@@ -15,12 +15,12 @@ from . import Draw, Function, case, function
 N = 5
 DOWN, UP = np.arange(1, N), np.arange(N - 1)
 ROWS = np.concatenate([np.arange(N), DOWN, UP, [0, 3]])
-COLUMNS = np.concatenate([np.arange(N), UP, DOWN, [3, 3]])  # the last one has two values
+COLUMNS = np.concatenate([np.arange(N), UP, DOWN, [3, 3]])  # the last position has two values
 LOWER = ROWS >= COLUMNS
 
 
 def matrix(data: object, kind: str = "csr_array", places: tuple[Array, Array] = (ROWS, COLUMNS)) -> Matrix:
-    # SciPy's array, or ours for values that are a Tensor.
+    # If the values are a Tensor, use retrograd.scipy.sparse instead of SciPy.
     root = "retrograd." if isinstance(data, Tensor) else ""
     return function(f"{root}scipy.sparse.{kind}")((data, places), shape=(N, N))
 
@@ -40,7 +40,7 @@ def triangular(data: object) -> Matrix:
 
 
 def dense(make: Function) -> Function:
-    """Return the dense result of a function that makes a sparse array."""
+    """Return the dense result of a function that returns a sparse array."""
     return lambda *args, **options: make(*args, **options).toarray()
 
 

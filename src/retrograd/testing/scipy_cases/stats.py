@@ -31,7 +31,7 @@ def methods(*names: str) -> Callable[[function], Function]:
 
 
 CONTINUOUS = methods("pdf", "logpdf", "cdf", "sf", "logcdf", "logsf", "ppf", "isf", *PARAMETERS)
-DENSITY = methods("logpdf", *PARAMETERS)  # differentiable by shapes, too
+DENSITY = methods("logpdf", *PARAMETERS)  # also differentiable with respect to shapes
 DISTRIBUTION = methods("pdf", "cdf", "sf", "logcdf", "logsf", "ppf", "isf")
 COUNTS = methods("pmf", "logpmf", "cdf", "sf", "logsf", *PARAMETERS)
 

@@ -55,7 +55,7 @@ class LinearOperator:
         """Return the product with a vector.
 
         Raises:
-            ValueError: the vector, or the function's result, has another length.
+            ValueError: the vector, or the function's result, has a wrong length.
         """
         return self._product(self._matvec, x, self.shape[1], self.shape[0])
 
@@ -128,9 +128,7 @@ def square(A: MatrixLike, name: str) -> SparseArray | LinearOperator:
     theirs = not isinstance(A, (LinearOperator, SparseArray, Tensor, np.ndarray)) and hasattr(A, "matvec")
     found = None if theirs or isinstance(A, LinearOperator) else as_sparse(A)
     if found is None and theirs:
-        raise TypeError(
-            f"{name}: a LinearOperator of SciPy computes on bare arrays; make it with retrograd's LinearOperator"
-        )
+        raise TypeError(f"{name}: a LinearOperator of SciPy computes on NumPy arrays; use Retrograd's LinearOperator")
     matrix = aslinearoperator(A) if found is None else found
     if matrix.shape[0] != matrix.shape[1]:
         raise ValueError(f"{name}: expected a square matrix, got shape {matrix.shape}")

@@ -1,6 +1,6 @@
 """Solutions of sparse linear systems: ``spsolve``, ``splu``, and Krylov methods, with SciPy's signatures.
 
-Derivatives do not depend on how a system is solved: they are solutions with the transpose, by the same method.
+Derivatives do not depend on the method: they are solutions of the transposed system, which the same method computes.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ def _solution(A: SparseArray, b: Tensor, solver: Factorized | Krylov, transposed
 def spsolve(A: MatrixLike, b: MatrixLike, permc_spec: str | None = None, use_umfpack: bool = True) -> Tensor:
     """Return x with ``A @ x = b`` by sparse LU factorization, which the derivatives reuse.
 
-    The gradient of b is ``w = A^-T g``, that of a value of A at (i, j) is ``-w_i x_j``.
+    The gradient of b is ``w = A^-T g``; the gradient of the value of A at (i, j) is ``-w_i x_j``.
 
     Args:
         A: a square sparse array.
-        b: a vector, or a matrix of right-hand sides; a sparse one is made dense.
+        b: a vector, or a matrix of right-hand sides; a sparse matrix is converted to a dense one.
         permc_spec: the order of the columns, as in SciPy.
         use_umfpack: accepted for compatibility; SuperLU is used.
 
@@ -72,7 +72,7 @@ class SuperLU:
         self.shape, self.nnz = A.shape, A.nnz
 
     def solve(self, rhs: MatrixLike, trans: str = "N") -> Tensor:
-        """Return the solution for a right-hand side, for ``trans`` "T" or "H" with the (conjugate) transpose."""
+        """Return the solution for a right-hand side; for ``trans`` "T" ("H") of the (conjugate) transposed system."""
         if trans not in ("N", "T", "H"):
             raise ValueError(f"solve: trans must be 'N', 'T' or 'H', got {trans!r}")
         b = _right_side(rhs, self.shape[0], "solve")
@@ -150,7 +150,7 @@ def factorized(A: MatrixLike) -> Callable[[MatrixLike], Tensor]:
 def _krylov(
     name: str, A: MatrixLike, b: MatrixLike, x0: MatrixLike, M: MatrixLike, **options: object
 ) -> tuple[Tensor, int]:
-    """Return a solution and SciPy's ``info``: 0, or the number of iterations of a solution that did not converge."""
+    """Return a solution and SciPy's ``info``: 0, or the number of iterations if the method did not converge."""
     matrix = square(A, name)
     right = _right_side(b, matrix.shape[0], name)
     if right.ndim == 2 and right.shape[1] != 1:
@@ -174,7 +174,7 @@ def _krylov(
 def _matrix_free(
     name: str, A: LinearOperator, b: Tensor, x0: Array | None, M: MatrixLike, options: dict[str, Any]
 ) -> tuple[Tensor, int]:
-    """Solve with a function for a matrix; differentiable with respect to all Tensors that it reads."""
+    """Solve with the matrix given as a LinearOperator; differentiable with respect to the Tensors that it reads."""
     vector = b.reshape(-1)
     (leaf,), structure = flatten(vector)
     solver = _MatrixFree(name, structure, x0, None if M is None else constant(M), options)
@@ -189,18 +189,18 @@ def _matrix_free(
 
 
 class _MatrixFree(LinearSolve):
-    """Solve with a product instead of a matrix: one system by SciPy, the examples of ``vmap`` together."""
+    """Solve with the function ``x -> A @ x``: one system by SciPy, the examples of ``vmap`` by batched methods."""
 
     def __init__(
         self, name: str, structure: Structure, x0: Array | None, M: MatrixLike, options: dict[str, Any]
     ) -> None:
         super().__init__(name, structure)
         self.x0, self.preconditioner, self.options = x0, M, options
-        self.info: int | None = None  # info of the first solution
+        self.info: int | None = None  # SciPy's info for the first system, None before
 
     @property
     def transpose(self) -> _MatrixFree:
-        """Return the solver with the factors transposed."""
+        """Return the solver of the transposed system."""
         other = None if self.preconditioner is None else self.preconditioner.T
         solver = _MatrixFree(self.what, self.structure, None, other, self.options)
         solver.info = 0
@@ -223,7 +223,7 @@ class _MatrixFree(LinearSolve):
                 self.info = 0
                 return space.leaves(KRYLOV[self.what](multiply, right, rtol, maxiter, self.what))
             solutions = np.zeros_like(right)
-            for place in np.ndindex(right.shape[:-1]):  # the product is one of all examples
+            for place in np.ndindex(right.shape[:-1]):  # ``product`` multiplies all examples together
 
                 def multiply_one(x: Array, place: tuple[int, ...] = place) -> Array:
                     whole = np.zeros_like(right)
@@ -260,8 +260,8 @@ def cg(
 ) -> tuple[Tensor, int]:
     """Solve ``A @ x = b`` with a symmetric positive definite matrix by conjugate gradients; return ``(x, info)``.
 
-    Derivatives with respect to b and the values of A, or all Tensors that a LinearOperator reads, are solutions of
-    further systems, with the same tolerance.
+    Derivatives with respect to b and the values of A, or all Tensors that a LinearOperator reads, are computed by
+    solving further systems with the same tolerance.
 
     Args:
         A: a sparse array, a matrix, or a LinearOperator.

@@ -19,7 +19,7 @@ CASES: list[Case] = []
 
 
 def without_signs(function: Function) -> Function:
-    """Results whose columns' signs are free, squared."""
+    """Square the results, because the signs of their columns are not determined."""
 
     def signless(*args: object, **kwargs: object) -> Any:
         return [result * result for result in function(*args, **kwargs)]
@@ -32,7 +32,7 @@ def triangle(x: Any, upper: bool) -> Any:
 
 
 def without_phases(function: Function) -> Function:
-    """Results whose columns' signs, or phases, are free: their squared magnitudes."""
+    """Return the squared magnitudes of the results, because the phases of their columns are not determined."""
 
     def phaseless(*args: object, **kwargs: object) -> Any:
         return [(result * result.conj()).real for result in function(*args, **kwargs)]
@@ -87,7 +87,7 @@ def packed(rng: np.random.Generator) -> Iterator[Call]:
 
 
 def without_phases_of_factors(function: Function) -> Function:
-    """Eigenvalues, and what of the eigenvectors does not depend on their phases."""
+    """Return the eigenvalues, and functions of the eigenvectors that do not depend on their phases."""
 
     def determined(*args: object, **kwargs: object) -> Any:
         w, v = function(*args, **kwargs)
@@ -150,7 +150,7 @@ CASES += [
 ]
 
 
-# ldl: Cases of LDL decompositions and what they solve.
+# ldl: Cases of LDL decompositions and of solutions with them.
 
 
 def symmetric(rng: np.random.Generator, shape: tuple[int, ...], small: float = 1.0) -> Array:
@@ -180,7 +180,7 @@ CASES += [
 ]
 
 
-# low_rank: Cases of decompositions of low rank: what they restore of matrices whose rank they reach.
+# low_rank: Cases of low-rank decompositions, whose factors multiply to the input, since the input has that rank.
 
 
 def thin(rng: np.random.Generator) -> Iterator[Call]:
@@ -190,11 +190,11 @@ def thin(rng: np.random.Generator) -> Iterator[Call]:
 
 def examples(rng: np.random.Generator) -> Iterator[Call]:
     yield Call(rng.standard_normal((5, 2)), 2)
-    yield Call(rng.standard_normal((2, 3, 4)), 2)  # of rank 2 without the mean of its three rows
+    yield Call(rng.standard_normal((2, 3, 4)), 2)  # the rank is 2 after subtraction of the mean of the three rows
 
 
 def restored(function: Function) -> Function:
-    """The product of what is found, which must be the matrix again, whose rank is reached."""
+    """Return the product of the factors, which must be the matrix, since its rank is not above the requested one."""
 
     def applied(x: object, q: int) -> Any:
         u, s, v = function(x, q)
@@ -217,7 +217,7 @@ def lobpcg_calls(rng: np.random.Generator) -> Iterator[Call]:
 
 
 def absolute_vectors(function: Any) -> Any:
-    """The eigenvalues, and the magnitudes of the vectors, of the symmetric part."""
+    """Return the eigenvalues of the symmetric part, and the magnitudes of the eigenvectors' elements."""
 
     def symmetric(a: Any, k: int, **options: Any) -> Any:
         values, vectors = function((a + a.mT) / 2, k, **options)
@@ -266,12 +266,12 @@ CASES += [
 
 
 def of_symmetric(function: Function) -> Function:
-    """A function of symmetric and Hermitian matrices as one of any matrix."""
+    """Turn a function of symmetric or Hermitian matrices into a function of any matrix."""
     return lambda x, *args, **kwargs: function(x + x.mH, *args, **kwargs)
 
 
 def with_determined_vectors(function: Function) -> Function:
-    """Singular values and the vectors that belong to them."""
+    """Return the singular values, and only the vectors that belong to a singular value."""
 
     def determined(x: object, **options: object) -> Any:
         u, s, vh = function(x, **options)
@@ -281,7 +281,7 @@ def with_determined_vectors(function: Function) -> Function:
 
 
 def with_shared_phase(function: Function) -> Function:
-    """Also the product of U and V^H, of whose phases only the difference counts."""
+    """Also return the product of U and V^H, which depends only on differences of their phases."""
 
     def shared(x: object, **options: object) -> Any:
         u, s, vh = with_determined_vectors(function)(x, **options)

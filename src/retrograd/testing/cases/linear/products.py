@@ -18,7 +18,7 @@ CASES: list[Case] = []
 def products(
     *shapes: tuple[tuple[int, ...], ...], **options: object
 ) -> Callable[[np.random.Generator], Iterator[Call]]:
-    """A call per entry, of standard normal arrays of its shapes."""
+    """Return a call for each entry, with standard normal arrays of the entry's shapes."""
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:
         for group in shapes:
@@ -28,7 +28,7 @@ def products(
 
 
 def scaled(*shapes: tuple[int, ...]) -> Callable[[np.random.Generator], Iterator[Call]]:
-    """The forms of beta * input + alpha * product."""
+    """Return calls of ``beta * input + alpha * product`` with different options."""
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:
         for options in ({}, {"beta": 0.5, "alpha": 2.0}, {"alpha": -1}):

@@ -18,7 +18,7 @@ Function = Callable[..., Any]
 
 
 def of_normal(*groups: tuple[tuple[int, ...], ...], **options: object) -> Calls:
-    """A call per group, of normal arrays of its shapes; square matrices are moved away from singular ones."""
+    """Return a call for each group of shapes, with normal arrays; square matrices are far from singular."""
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:
         for shapes in groups:
@@ -34,7 +34,7 @@ def of_normal(*groups: tuple[tuple[int, ...], ...], **options: object) -> Calls:
 
 
 def of_complex(*shapes: tuple[int, ...]) -> Calls:
-    """A call per shape, of a complex matrix away from singular ones."""
+    """Return a call for each shape, with a complex matrix that is far from singular."""
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:
         for shape in shapes:
@@ -47,7 +47,7 @@ COMPLEX = of_complex((4, 2), (2, 3, 3), (2, 4))
 
 
 def of_positive(function: Function) -> Function:
-    """A function of positive-definite matrices as one of any matrix."""
+    """Turn a function of positive-definite matrices into a function of any matrix."""
     return lambda x, *args, **kwargs: function(x @ x.mH, *args, **kwargs)
 
 

@@ -16,7 +16,7 @@ AT = integers([0, 2, 0, 1, 2], [1, 0, 1, 3, 2])  # one coordinate twice
 
 
 def sparse(values: object, indices: Array = AT, size: tuple[int, ...] = (3, 4)) -> Any:
-    """A sparse matrix of the library that the values are of, ours or PyTorch's."""
+    """Return a sparse matrix of Retrograd or PyTorch, whichever library the values belong to."""
     library = import_module(type(values).__module__.partition(".")[0])
     at = library.from_numpy(np.array(indices)) if isinstance(indices, np.ndarray) else indices
     return library.sparse_coo_tensor(at, values, size)

@@ -21,7 +21,7 @@ def spectrum(rng: np.random.Generator, shape: tuple[int, ...], complex_: bool) -
 
 
 def along_one(complex_: bool) -> Calls:
-    """Even and odd lengths, cropping and padding, each norm, another dimension."""
+    """Return calls with even and odd lengths, cropping and padding, each norm, and another dimension."""
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:
         yield Call(spectrum(rng, (4,), complex_))

@@ -61,7 +61,7 @@ PAIRS: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
 def unary_calls(
     draw: Draw = normal, *args: object, also: Draw | None = None, empty: bool = True, **kwargs: object
 ) -> Calls:
-    """A matrix, a scalar and an empty tensor; with ``also`` a vector normals otherwise."""
+    """Return calls on a matrix, a scalar and an empty tensor; with ``also``, on a vector of numbers that it draws."""
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:
         for shape in SHAPES if empty else SHAPES[:2]:
@@ -80,7 +80,7 @@ def binary_calls(
     also: Draw | None = None,
     **kwargs: object,
 ) -> Calls:
-    """Equal shapes, broadcasting either way, 0-d, and a number; with ``also`` vectors normals otherwise."""
+    """Return calls on equal shapes, shapes that broadcast, 0-d and a number; with ``also``, on vectors it draws."""
     other = draw_other or draw
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:
@@ -285,7 +285,7 @@ CASES += [
 ]
 
 
-# complex_parts: Cases of complex numbers made of their parts.
+# complex_parts: Cases of complex numbers from their parts.
 
 
 def reals(rng: np.random.Generator) -> Iterator[Call]:
@@ -355,7 +355,7 @@ CASES += [
 ]
 
 
-# floating_numbers: Cases of floating numbers taken apart, the next one, and the step at zero.
+# floating_numbers: Cases of mantissa and exponent, of nextafter, and of heaviside.
 
 
 def steps(rng: np.random.Generator) -> Iterator[Call]:

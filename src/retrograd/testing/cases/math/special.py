@@ -44,7 +44,7 @@ def sinc(x: Array) -> Array:
     return np.sinc(x / np.pi)
 
 
-# PyTorch has no derivative of these.
+# PyTorch has no derivative of these functions.
 BESSEL = [
     *((f"bessel_{name}", name, apart(0.05, -0.05)) for name in ("j0", "j1")),
     *((f"bessel_{name}", name, positive) for name in ("y0", "y1")),
@@ -165,7 +165,7 @@ def from_scipy_of_polynomials(name: str, shifted: bool = False) -> Callable[...,
 
 
 def next_to(sign: int, shifted: bool = False) -> Callable[..., Any]:
-    """``U_n - U_(n-1)``, which is V, or the sum, which is W."""
+    """Return V_n, which is ``U_n - U_(n-1)``, or W_n, which is ``U_n + U_(n-1)``."""
     u = from_scipy_of_polynomials("chebyu", shifted)
     return lambda x, n: u(x, n) + sign * np.where(np.asarray(n) > 0, u(x, np.maximum(n, 1) - 1), 0)
 
@@ -184,5 +184,5 @@ for _prefix, _shifted in (("", False), ("shifted_", True)):
         f"{_prefix}chebyshev_polynomial_w": next_to(1, _shifted),
     }
 
-# PyTorch has no derivatives of them.
+# PyTorch has no derivatives of these polynomials.
 CASES += [Case(f"special.{name}", calls, f, torch="", dtypes=("float32",)) for name, f in _REFERENCES.items()]

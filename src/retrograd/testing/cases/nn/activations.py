@@ -41,7 +41,7 @@ F = "nn.functional."
 
 
 def kept(function: Callable[..., object]) -> Callable[..., Any]:
-    """A function that writes over its input as one that does not."""
+    """Wrap a function that overwrites its input so that it gets a copy."""
     return lambda x, *args: function(x * 1, *args)
 
 
@@ -106,7 +106,7 @@ infinities = calls_of(
     lambda rng: Call(np.array([[-np.inf, 1.0, 2.0], [1e300, 1e300, -1e300], [800.0, -800.0, 0.0]]), 1),
     lambda rng: Call(np.zeros((0, 3)), 1),
 )
-# No ties of huge numbers: there PyTorch's gradient of logsumexp, unlike ours, does not sum to 1.
+# No ties of huge numbers, for which PyTorch's gradient of logsumexp does not sum to 1 (Retrograd's does).
 no_number = calls_of(
     lambda rng: Call(np.array([[-np.inf, 1.0, 2.0], [1e300, 1e299, -1e300], [800.0, -800.0, 0.0]]), 1),
     lambda rng: Call(np.array([[-np.inf, -np.inf], [1.0, -np.inf]]), 1),
@@ -140,7 +140,7 @@ CASES += [
 ]
 
 
-# randomized: Cases of what draws at random, and of the cross entropy of a linear layer.
+# randomized: Cases of random activation functions, and of the cross entropy of a linear layer.
 
 
 def probabilities(*shape: int) -> Fixed:

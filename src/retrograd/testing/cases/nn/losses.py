@@ -30,7 +30,7 @@ def fixed(draw: Callable[..., object]) -> Callable[..., Any]:
 
 
 def pairs(*draws: Callable[..., object], options: tuple[dict[str, Any], ...] = ()) -> Calls:
-    """Each reduction on arrays of one shape, a 0-d call, and each of the options."""
+    """Return calls with each reduction on arrays of one shape, a 0-d call, and calls with each of the options."""
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:
         for reduction in REDUCTIONS:
@@ -43,7 +43,7 @@ def pairs(*draws: Callable[..., object], options: tuple[dict[str, Any], ...] = (
 
 
 def weighted_pairs(*draws: Callable[..., object], **options: object) -> Calls:
-    """As ``pairs``, and with a weight."""
+    """Return the calls of ``pairs``, and calls with a weight."""
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:
         yield from pairs(*draws)(rng)
@@ -178,7 +178,7 @@ def triplet_norm_calls(rng: np.random.Generator) -> Iterator[Call]:
 
 
 def ctc_calls(rng: np.random.Generator) -> Iterator[Call]:
-    # Its gradient is that for inputs made by log_softmax, not the derivative: tests/ops/nn/test_ctc.py composes it.
+    # The gradient of ctc_loss is the derivative only after log_softmax: tests/ops/nn/test_ctc.py composes both.
     for call in ctc_edges(rng):
         yield Call(Fixed(call.args[0]), *call.args[1:], **call.kwargs)
 

@@ -69,7 +69,7 @@ def normalize_edges(rng: np.random.Generator) -> Iterator[Call]:
 
 
 def response_calls(rng: np.random.Generator) -> Iterator[Call]:
-    """Even and odd sizes, three to five dimensions."""
+    """Return calls with even and odd sizes, on inputs of three to five dimensions."""
     yield Call(rng.standard_normal((2, 4, 3)), 2)
     yield Call(rng.standard_normal((1, 5, 2, 3)), 3, alpha=0.5, beta=0.6, k=2.0)
     yield Call(rng.standard_normal((1, 3, 2, 1, 2)), 5, alpha=1.0)

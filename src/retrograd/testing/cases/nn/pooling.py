@@ -12,13 +12,13 @@ from ...case import Call, Calls, Case, Fixed
 
 
 def distinct(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Numbers well apart from each other, so that no difference quotient changes which is the largest."""
+    """Return numbers so far apart that the steps of central differences do not change which number is the largest."""
     size = int(np.prod(shape))
     return (rng.permutation(size).reshape(shape) - size / 2) / 4 + 0.05
 
 
 def images(axes: int, *several: dict[str, object], batch: bool = True) -> Calls:
-    """An image and a batch of images with each of the keywords; a later axis is a little shorter."""
+    """Return calls on an image and on a batch with each of the keywords; each axis is shorter than the one before."""
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:
         for index, keywords in enumerate(several):
@@ -70,7 +70,7 @@ def positive(axes: int) -> Calls:
 
 
 def unpools(axes: int) -> Calls:
-    """Elements put back where a pooling had found them, and to a given size."""
+    """Return calls of unpooling with the indices of a pooling, also with a given output size."""
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:
         shape = (2, 1) + (2,) * axes
@@ -102,7 +102,7 @@ OVERRIDE: dict[str, object] = {"kernel_size": 2, "divisor_override": 3}
 
 
 def output_sizes(axes: int) -> tuple[dict[str, Any], ...]:
-    """Sizes that divide the input's and sizes that don't, and None."""
+    """Return calls with output sizes that divide the input's size, that do not divide it, and with None."""
     return (
         {"output_size": 1},
         {"output_size": (4, 3, 2)[:axes]},
@@ -145,7 +145,7 @@ CASES = [
 
 
 def fractional(axes: int) -> Calls:
-    """Windows at places that are given."""
+    """Return calls with given random samples, which determine the positions of the windows."""
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:
         shape = (2, 3) + (6,) * axes

@@ -1,4 +1,4 @@
-"""Cases of distances and similarities, and of rows looked up by number."""
+"""Cases of distances and similarities, and of embeddings."""
 
 from __future__ import annotations
 

@@ -15,9 +15,9 @@ Shape = tuple[int, ...]
 
 
 def convolutions(axes: int, several: list[tuple[Shape, Shape, bool, dict[str, Any]]]) -> Callable[..., Iterator[Call]]:
-    """Calls from (shape of the input, shape of the weight, whether there is a bias, keywords), along one axis given.
+    """Return calls from (input shape, weight shape, whether there is a bias, keywords), given for one dimension.
 
-    Every axis after the first is a little shorter, so that exchanged axes are found out.
+    Every axis after the first is a little shorter, so that exchanged axes cause an error.
     """
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:
@@ -141,7 +141,7 @@ SHAPES = ((1, 2, 5), (1, 2, 4, 3), (1, 1, 3, 2, 4))
 
 
 def interpolations(rng: np.random.Generator) -> Iterator[Call]:
-    """Every mode, larger and smaller, by size and by factor."""
+    """Return calls of every mode to a larger and to a smaller image, by size and by factor."""
     for axes, shape in enumerate(SHAPES, 1):
         for mode in ("nearest", "nearest-exact", "area"):
             yield Call(rng.standard_normal(shape), size=(7, 2, 3)[:axes], mode=mode)
@@ -156,7 +156,7 @@ def interpolations(rng: np.random.Generator) -> Iterator[Call]:
 
 
 def not_finite(rng: np.random.Generator) -> Iterator[Call]:
-    """An infinity reaches its neighbors only; a batch of no images."""
+    """Return calls on an image with an infinity, which must only change its neighbors, and on a batch of no images."""
     x = rng.standard_normal((1, 1, 4, 4))
     x[0, 0, 1, 2] = np.inf
     yield Call(x, scale_factor=2, mode="bilinear")
@@ -164,7 +164,7 @@ def not_finite(rng: np.random.Generator) -> Iterator[Call]:
 
 
 def upsamplings(*several: dict[str, object]) -> Calls:
-    """A batch of images with each of the keywords."""
+    """Return calls on a batch of images with each of the keywords."""
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:
         for keywords in several:
@@ -174,7 +174,7 @@ def upsamplings(*several: dict[str, object]) -> Calls:
 
 
 def samplings(rng: np.random.Generator) -> Iterator[Call]:
-    """Every mode and padding, with points inside and outside."""
+    """Return calls of every mode and padding, with points inside and outside of the image."""
     for mode, padding, align in product(
         ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection"), (False, True)
     ):
@@ -187,7 +187,7 @@ def samplings(rng: np.random.Generator) -> Iterator[Call]:
 
 
 def affine(rng: np.random.Generator) -> Iterator[Call]:
-    """Two and three dimensions, an axis of length one included."""
+    """Return calls in two and three dimensions, also with an axis of length one."""
     for align in (False, True):
         yield Call(rng.standard_normal((2, 2, 3)), (2, 1, 3, 1), align_corners=align)
         yield Call(rng.standard_normal((1, 3, 4)), (1, 2, 2, 3, 2), align_corners=align)
