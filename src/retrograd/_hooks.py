@@ -127,9 +127,9 @@ def _module_html(module: Any) -> str:
 
 
 def _records_html(name: str, x: object) -> str:
-    from .inspect.notebook import trace_tables
+    from .inspect.notebook import record_tables
 
-    html: str = getattr(trace_tables, name)(x)
+    html: str = getattr(record_tables, name)(x)
     return html
 
 

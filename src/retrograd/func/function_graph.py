@@ -28,7 +28,7 @@ Edge = Node | Tensor  # a node or a leaf of the graph
 
 
 @dataclass(slots=True)
-class Recorded:
+class FunctionGraph:
     """A recorded call of a function.
 
     Attributes:
@@ -85,7 +85,7 @@ def _outside_only(x: Tensor, outside: Collection[Edge]) -> Tensor:
 
 def record(
     transform: str, function: Callable[..., object], points: list[Tensor], structure: Structure, has_aux: bool = False
-) -> Recorded:
+) -> FunctionGraph:
     """Call ``function`` on identities of ``points`` and record it.
 
     Args:
@@ -125,7 +125,7 @@ def record(
         outputs, others = [_alias(x) for x in outputs], [_alias(x) for x in others]
         _release_captured([x for written in mode.written if (x := written()) is not None], starts)
     outside = read_from_outside([edge_of(x) for x in (*outputs, *others) if is_dense(x)], starts)
-    recorded = Recorded(transform, points, starts, outputs, output_structure, None, outside, attached)
+    recorded = FunctionGraph(transform, points, starts, outputs, output_structure, None, outside, attached)
     recorded.aux = aux_structure.unflatten(map(recorded.exported, others))
     return recorded
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from .explaining import explain as explain
     from .guarding import guard as guard
     from .profiling import profile as profile
+    from .records import trace as trace
     from .stepping import step as step
-    from .tracing import trace as trace
     from .watching.watch import watch as watch
 
 # The module of each public name. No module has the name of a function, since its import would replace the function.
@@ -31,7 +31,7 @@ _MODULES = {
     "guard": "guarding",
     "profile": "profiling",
     "step": "stepping",
-    "trace": "tracing",
+    "trace": "records",
     "tree": "drawing.tree",
     "watch": "watching.watch",
 }

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 from typing import NamedTuple
 
-from .measures import Record
+from .measures import StepRecord
 
 _TOGETHER = 3  # up to this number of parameters, each gets its own alarm
 _FIRST = 10  # steps, which are large in adaptive optimizers
@@ -50,8 +50,8 @@ class History:
     """All records, and running statistics, so that a rule reads only the new record."""
 
     def __init__(self) -> None:
-        self.records: Sequence[Record] = []
-        self.now = Record(0)
+        self.records: Sequence[StepRecord] = []
+        self.now = StepRecord(0)
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.matrices: list[str] = []  # parameters with two or more axes, whose sizes are comparable
         self.updates: dict[str, deque[float]] = {}  # by matrix: the last 20 update ratios, relative to `scale`
@@ -63,7 +63,7 @@ class History:
         self.zero_since: dict[str, int] = {}  # per parameter without a gradient: the first step without it
         self._scales: dict[str, float] = {}
 
-    def add(self, records: Sequence[Record], shapes: dict[str, tuple[int, ...]]) -> None:
+    def add(self, records: Sequence[StepRecord], shapes: dict[str, tuple[int, ...]]) -> None:
         """Update the statistics with the last record."""
         self.records, self.now = records, records[-1]
         if shapes != self.shapes:
@@ -90,7 +90,7 @@ class History:
         if last:
             self.best = min(self.best, median(last))
 
-    def last(self, count: int) -> Sequence[Record]:
+    def last(self, count: int) -> Sequence[StepRecord]:
         """Return the last records, or none if there are fewer."""
         return self.records[-count:] if len(self.records) >= count else []
 
@@ -215,7 +215,7 @@ def exploding_through_layers(h: History) -> Iterator[Found]:
         yield Found(name, fall, text, "scale the initial weights down, or normalize between layers")
 
 
-def _fall(matrices: Sequence[str], record: Record) -> tuple[str, float] | None:
+def _fall(matrices: Sequence[str], record: StepRecord) -> tuple[str, float] | None:
     """Return the median gradient norm of the first third of the matrices, relative to that of the last third."""
     norms = [(record.gradients[name].norm, name) for name in matrices if name in record.gradients]
     norms = [(norm, name) for norm, name in norms if norm and math.isfinite(norm)]
@@ -387,7 +387,7 @@ class Rules:
         self._judged = 0
         self._active: dict[tuple[str, str], int] = {}  # the last record with the condition
 
-    def judge(self, records: Sequence[Record], shapes: dict[str, tuple[int, ...]]) -> list[Alarm]:
+    def judge(self, records: Sequence[StepRecord], shapes: dict[str, tuple[int, ...]]) -> list[Alarm]:
         """Return the alarms that the last record raises."""
         history = self._history
         history.add(records, shapes)
@@ -421,7 +421,7 @@ def short(value: float) -> str:
     return f"{mantissa.removesuffix('.0')}e{int(exponent)}"
 
 
-def _rates(record: Record, name: str = "") -> str:
+def _rates(record: StepRecord, name: str = "") -> str:
     """Return the learning rates; if they differ and a parameter is named, only that of its group, with the name."""
     rates = list(dict.fromkeys(f"{rate:.3g}" for rate in record.rates))
     if len(rates) > 1 and name in record.groups:
@@ -429,13 +429,13 @@ def _rates(record: Record, name: str = "") -> str:
     return ", ".join(rates) or "unknown"
 
 
-def _rate_of(record: Record, name: str) -> str:
+def _rate_of(record: StepRecord, name: str) -> str:
     """Return the learning rate of a parameter's group."""
     group = record.groups.get(name)
     return "unknown" if group is None else f"{record.rates[group]:.3g}"
 
 
-def cause_of(records: Sequence[Record], alarms: Sequence[Alarm]) -> tuple[str, int]:
+def cause_of(records: Sequence[StepRecord], alarms: Sequence[Alarm]) -> tuple[str, int]:
     """Return a sentence on what came before the first alarm, and its step; an empty sentence if there is no alarm.
 
     The sentence names a change of the program's settings shortly before the alarm, else the first loss, gradient or
@@ -455,7 +455,7 @@ def cause_of(records: Sequence[Record], alarms: Sequence[Alarm]) -> tuple[str, i
     return f"step {first.step}: {first}{others}", first.step
 
 
-def _changes(before: Record, after: Record) -> list[str]:
+def _changes(before: StepRecord, after: StepRecord) -> list[str]:
     """Return what the program changed between two records."""
     found = []
     for name, old, new in (("lr", before.rates, after.rates), ("weight decay", before.decays, after.decays)):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .measures import Distribution, Record
+from .measures import Distribution, StepRecord
 from .rules import Alarm
 
 
@@ -32,7 +32,7 @@ class Board:
         elif not hasattr(target, "add_scalar"):
             raise TypeError(f"watch: tensorboard must be a folder or a SummaryWriter, got {type(target).__name__}")
 
-    def write(self, record: Record, raised: Sequence[Alarm]) -> None:
+    def write(self, record: StepRecord, raised: Sequence[Alarm]) -> None:
         """Append to each curve and to the histograms."""
         figures: dict[str, float] = {
             "watch/gradient_norm": record.total_norm,

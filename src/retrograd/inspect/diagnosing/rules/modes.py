@@ -13,7 +13,7 @@ from ....ops.nn.normalization.statistics import batch_norm
 from ..first_calls import AS_FUNCTION
 from ..kinds import Case, Found, Place, kind
 from ..probes.replay import Changes, Edit
-from ..recording import Call, Opened, Step, same_source
+from ..step_recorder import Call, Opened, Step, same_source
 from .program_text import expression_of
 
 _EQUAL = 1e-5  # of the largest number of a result

@@ -20,8 +20,8 @@ from ...core.source_location import Site, user_site
 from ...core.tensor.tensor import Tensor, is_dense
 from ..names import Names
 from ..record import Departure, Record
+from ..recorder import Recorder
 from ..statistics import sample, statistics
-from ..trace_observer import Recorder
 
 if TYPE_CHECKING:
     from ...nn.base.module import Module

@@ -17,7 +17,7 @@ from .observers import Observer
 from .plan import Params, Plan, Recordable
 
 
-def record_node(
+def node_of_call(
     primitive: Any,
     inputs: tuple[Any, ...],
     arrays: tuple[object, ...],

@@ -18,9 +18,9 @@ from ..core.source_location import Site
 from ..core.tensor.tensor import Tensor
 from .diff import Difference, compare
 from .record import Departure, Record
+from .recorder import Recorder
 from .statistics import Statistics
 from .table import groups_table, table
-from .trace_observer import Recorder
 
 _NAMED = 30  # the most names in a message
 
