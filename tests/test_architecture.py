@@ -49,11 +49,11 @@ NAMES_IN_MESSAGES = {"retrograd.ops.numpy.alternatives"}
 # Modules that import by names computed at run time: parts of their own room, what a file or the user names, or a job's.
 COMPUTE_NAMES = {
     "retrograd", "retrograd.core.missing_names", "retrograd.func", "retrograd.inspect", "retrograd.nn.utils",
-    "retrograd.onnx", "retrograd.ops", "retrograd.optim", "retrograd.scipy", "retrograd.scipy.arguments",
+    "retrograd.onnx", "retrograd.ops", "retrograd.optim", "retrograd.scipy", "retrograd.scipy.decorators",
     "retrograd.kernels.build.make_library", "retrograd.kernels.runtime.numba_functions",
     "retrograd.ops.math.special.libraries", "retrograd.testing.cases",
     "retrograd.testing.cases.linear.sparse", "retrograd.testing.scipy_cases", "retrograd.compat.as_torch",
-    "retrograd.compat.files.names", "retrograd.compat.names", "retrograd.compat.paths",
+    "retrograd.compat.files.allowed_names", "retrograd.compat.legacy_names", "retrograd.compat.paths",
 }  # fmt: skip
 
 # A room imports itself and what is named here, and the top of the package, which gathers public names.

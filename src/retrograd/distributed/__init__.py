@@ -37,7 +37,7 @@ from .objects import *  # noqa: F403
 from .objects import __all__ as _objects
 from .point_to_point import *  # noqa: F403
 from .point_to_point import __all__ as _messages
-from .reductions import ReduceOp
+from .reduce_ops import ReduceOp
 from .work import Work
 
 __all__ = [

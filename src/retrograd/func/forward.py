@@ -25,7 +25,7 @@ from ..core.graph.plan import pull
 from ..core.tensor.storage import shares_memory
 from ..core.tensor.tensor import Tensor, new_tensor
 from ..ops.table.documentation import like
-from ..ops.table.elementwise import IDENTITY
+from ..ops.table.elementwise_primitives import IDENTITY
 from .function_graph import Edge, FunctionGraph, as_point, directions_of, record, zeros_at
 from .nests import Structure, flatten
 

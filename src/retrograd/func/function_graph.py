@@ -21,7 +21,7 @@ from ..core.graph.primitive import operand
 from ..core.tensor.storage import borrowed, share, storage_of
 from ..core.tensor.tensor import Tensor, is_dense, new_tensor
 from ..ops.numpy.bare_arrays import explained
-from ..ops.table.elementwise import IDENTITY
+from ..ops.table.elementwise_primitives import IDENTITY
 from .nests import Mismatch, Structure, flatten
 
 Edge = Node | Tensor  # a node or a leaf of the graph

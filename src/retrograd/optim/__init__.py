@@ -1,8 +1,8 @@
 """Optimizers, with PyTorch's names and hyper-parameters, and the schedulers of their learning rates.
 
-``optimizer`` has the base class, ``steps`` the in-place arithmetic that the optimizers share, ``differentiable`` the
-updates that are recorded for differentiation, and ``lr_scheduler`` the schedulers. Programs, ``training``, ``sklearn``
-and ``distributed`` import it.
+``optimizer`` has the base class, ``array_updates`` the in-place arithmetic that the optimizers share,
+``differentiable`` the updates that are recorded for differentiation, and ``lr_scheduler`` the schedulers. Programs,
+``training``, ``sklearn`` and ``distributed`` import it.
 """
 
 from importlib import import_module as _import_module

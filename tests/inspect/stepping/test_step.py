@@ -270,7 +270,7 @@ def test_stepping_holds_no_more_after_it_is_dropped():
 @pytest.mark.slow
 def test_every_rule_of_the_engine_has_a_source():
     from retrograd.core.graph.primitive import primitives
-    from retrograd.inspect.stepping.rules import source_of
+    from retrograd.inspect.stepping.rule_source import source_of
 
     rules = [rule for primitive in primitives for rule in primitive._all_rules()]
     assert len(rules) > 300
@@ -278,7 +278,7 @@ def test_every_rule_of_the_engine_has_a_source():
 
 
 def test_of_two_lambdas_in_a_line_each_is_cut_out():
-    from retrograd.inspect.stepping.rules import source_of
+    from retrograd.inspect.stepping.rule_source import source_of
 
     # Twice, and the other way.
     pair = [lambda g, y: g * y, lambda g, x: g * (x + 1)]

@@ -10,7 +10,7 @@ import pytest
 
 import retrograd as rg
 from retrograd import inspect, nn, optim
-from retrograd.inspect.watching.rules import RULES
+from retrograd.inspect.watching.alarm_rules import RULES
 from retrograd.nn import functional as F
 
 

@@ -16,7 +16,7 @@ from ..forward import jvp, points_of
 from ..function_graph import Edge, FunctionGraph, directions_of, ones_at, record, zeros_at
 from ..nests import flatten
 from .expansion import Expansion, NoSeries
-from .rules import Series, at
+from .recurrences import Series, at
 
 
 @like(jvp, raises="ValueError")

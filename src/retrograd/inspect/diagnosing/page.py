@@ -19,7 +19,7 @@ from ..drawing.grouping import group
 from ..drawing.layout.scene import Scene
 from ..drawing.picture import Picture, Vertex
 from ..drawing.record_picture import forward_records, traced_picture
-from ..drawing.steps import Step
+from ..drawing.training_steps import Step
 from ..pages.template import asset, json_inside
 from ..records import Records
 from .backward_norms import visited

@@ -16,7 +16,7 @@ from ..records import Records
 from .figures import byte_text, number, shape_text, short_shape
 from .graph_picture import add_record_details, kind_of
 from .picture import Edge, Picture, Vertex
-from .steps import Step, alike, drawn_step, flows_of, leaf_flows, steps_of, without_buffer_updates
+from .training_steps import Step, alike, drawn_step, flows_of, leaf_flows, steps_of, without_buffer_updates
 
 
 def forward_records(trace: Records) -> list[Record]:

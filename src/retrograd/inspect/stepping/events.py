@@ -20,7 +20,7 @@ from ...core.tensor.storage import Storage, Token
 from ...core.tensor.tensor import Tensor, new_tensor
 from ..records import site_of
 from .formulas import formula, worked_element
-from .rules import input_names, names_read, rule_source, user_function, values_read
+from .rule_source import input_names, names_read, rule_source, user_function, values_read
 
 
 class Event:

@@ -15,8 +15,8 @@ import numpy as np
 from ...nn.base.module import Module
 from ...optim.optimizer import Optimizer
 from ..pages.template import asset, filled, json_inside
+from .alarm_rules import Alarm, cause_of
 from .measures import Activation, Distribution, StepRecord
-from .rules import Alarm, cause_of
 
 _MOST = 400  # records on the page
 _COLUMNS = 60  # records with histograms

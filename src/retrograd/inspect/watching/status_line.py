@@ -7,8 +7,8 @@ import sys
 import time
 from collections.abc import Sequence
 
+from .alarm_rules import Alarm, short
 from .measures import StepRecord
-from .rules import Alarm, short
 
 _SECONDS = 0.1  # the minimum time between two updates
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from .alarm_rules import Alarm
 from .measures import Distribution, StepRecord
-from .rules import Alarm
 
 
 class Board:

@@ -25,9 +25,9 @@ from ...nn.base.containers import ModuleDict
 from ...nn.base.module import Module
 from ...optim.optimizer import Optimizer
 from ..pages.template import framed
+from .alarm_rules import Alarm, Rules, cause_of
 from .measures import Reading, StepRecord, distributions, norm_of, reading
 from .page import data_of, page_of
-from .rules import Alarm, Rules, cause_of
 from .status_line import StatusLine
 from .tensorboard import Board
 from .watcher import Watcher

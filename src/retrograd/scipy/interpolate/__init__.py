@@ -5,7 +5,7 @@ interpolation in tables. Objects compute in the dtype of the Tensors. Import the
 ``retrograd.scipy.interpolate``.
 """
 
-from ..arguments import other_names
+from ..decorators import other_names
 from .piecewise import Akima1DInterpolator, CubicHermiteSpline, CubicSpline, PchipInterpolator, PPoly, pchip_interpolate
 from .smoothing import (
     InterpolatedUnivariateSpline,

@@ -2,5 +2,5 @@
 
 ``distributions``: helpers of ``torch.distributions``; ``functional``: of ``autograd.functional``, ``vmap``, L-BFGS and
 ``utils.data``; ``futures``: ``torch.futures``; ``places``: which module has which of these names.
-``compat.names`` and ``compat.paths`` read ``places``. Nothing else imports this folder.
+``compat.legacy_names`` and ``compat.paths`` read ``places``. Nothing else imports this folder.
 """

@@ -1,4 +1,5 @@
-"""The modules of PyTorch that have the names of this folder: sources for ``compat.names`` and ``compat.paths``."""
+"""The modules of PyTorch that have the names of this folder: sources for ``compat.legacy_names`` and
+``compat.paths``."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
 names are SciPy's own and reject sparse arrays of Tensors.
 """
 
-from ...arguments import other_names
+from ...decorators import other_names
 from ..arrays import SparseArray
 from .eigen import eigsh
 from .operators import LinearOperator, aslinearoperator

@@ -17,7 +17,7 @@ from ...core.graph.primitive import Primitive, apply
 from ...core.tensor.tensor import Tensor
 from ...ops.linear.matrices import transposed
 from ...ops.table.batching import in_front
-from ..arguments import ArrayLike
+from ..decorators import ArrayLike
 from .equations import SYLVESTER
 from .matrices import each, linalg, matrix, pair
 

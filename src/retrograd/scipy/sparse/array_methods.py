@@ -16,7 +16,7 @@ from ...core.arrays import Array
 from ...core.errors import ConversionError, describe
 from ...core.tensor.tensor import Tensor, new_tensor
 from ...ops.numpy.bare_arrays import sparse_advice
-from ..arguments import detached
+from ..decorators import detached
 from .arrays import (
     MatrixLike,
     ScipyMatrix,

@@ -18,7 +18,7 @@ from ...core.arrays import Array
 from ...core.tensor.tensor import Tensor
 from ...ops.numpy.arguments import tensor
 from ...ops.numpy.scipy_special import RULES
-from ..arguments import ArrayLike, floats, scipys
+from ..decorators import ArrayLike, floats, scipys
 from ..signal.convolution import PADS, extended
 from .filters import _each, _image, _located, ndimage
 

@@ -48,7 +48,7 @@ SOURCES: dict[str, tuple[str, ...]] = {
     ),
     "retrograd.optim.lr_scheduler": ("compat.modules.nn:optim.lr_scheduler",),
     "retrograd.random": ("compat.modules.toplevel:random",),
-    "retrograd.serialization": ("compat.files.names:serialization",),
+    "retrograd.serialization": ("compat.files.allowed_names:serialization",),
     "retrograd.sparse": ("compat.calls:sparse",),
     "retrograd.testing": ("compat.modules.utils:testing",),
     "retrograd.utils": ("compat.modules.internals.private:utils",),
