@@ -178,7 +178,7 @@ def triplet_norm_calls(rng: np.random.Generator) -> Iterator[Call]:
 
 
 def ctc_calls(rng: np.random.Generator) -> Iterator[Call]:
-    # Its gradient is that for inputs made by log_softmax, not the derivative: tests/ops/nn/test_ctc.py composes it.
+    # Its gradient is for inputs made by log_softmax, not the derivative: tests/ops/nn/losses/test_ctc.py composes it.
     for call in ctc_edges(rng):
         yield Call(Fixed(call.args[0]), *call.args[1:], **call.kwargs)
 

@@ -89,7 +89,7 @@ def test_each_set_of_parts_adds_up_to_the_gradient_that_backward_finds(make):
         assert all(g.shape == weight.shape for g in parts.values()), kind
         np.testing.assert_allclose(sum(parts.values()), e.total, rtol=1e-4, atol=1e-6, err_msg=kind)
     assert [label for label in sets["example"] if label != "the rest"] == list(range(count))
-    assert all(label.startswith("test_explain.py:") for label in sets["line"])
+    assert all(label.startswith("test_explanation.py:") for label in sets["line"])
     assert str(e).count(", the gradient") >= 3 and "differs from the gradient" not in str(e)
 
 
@@ -403,7 +403,7 @@ def test_files_of_one_name_are_told_apart(tmp_path):
     with trace():
         loss = first(x) + second(x) + x.sum()
     lines = list(explain(loss, x).by("line"))
-    assert lines[:2] == ["first/loss.py:2", "second/loss.py:2"] and lines[2].startswith("test_explain.py:")
+    assert lines[:2] == ["first/loss.py:2", "second/loss.py:2"] and lines[2].startswith("test_explanation.py:")
 
 
 def test_it_works_on_arrays_that_refuse_what_cupy_refuses(tmp_path):

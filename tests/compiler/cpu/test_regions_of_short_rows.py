@@ -6,7 +6,7 @@ import pytest
 import retrograd as rg
 from retrograd.kernels.loops.regions.accumulator_code import vectors_of
 from retrograd.nn import functional as F
-from tests.compiler.passes.test_regions import backend, both, regions  # noqa: F401  a fixture
+from tests.compiler.cpu.test_regions import backend, both, regions  # noqa: F401  a fixture
 
 
 @both

@@ -449,4 +449,4 @@ for file in sorted((sources / "retrograd" / "kernels").rglob("*.py")):
 
 
 def test_sources_that_need_numba_are_not_collected_where_it_is_missing():
-    subprocess.run([sys.executable, "-c", WITHOUT_NUMBA], cwd=Path(__file__).parents[2], check=True)
+    subprocess.run([sys.executable, "-c", WITHOUT_NUMBA], cwd=Path(__file__).parents[3], check=True)

@@ -16,7 +16,7 @@ from retrograd.cli.commands.step import stopping_at_backward
 from retrograd.cli.commands.step_debugger import Debugger, Quit
 from retrograd.inspect import step
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
 PROGRAM = """\
 import retrograd as rg

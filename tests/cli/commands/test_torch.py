@@ -18,7 +18,7 @@ from retrograd.cli import main
 from retrograd.compat.packages import installation
 from retrograd.compat.packages.distribution import InMemory, is_ours
 
-SOURCE = Path(__file__).resolve().parents[2] / "src"
+SOURCE = Path(__file__).resolve().parents[3] / "src"
 VERSION = "2.13.0+retrograd"
 
 

@@ -1,4 +1,4 @@
-"""Gradients of eigenvalues and eigenvectors where eigenvalues are equal."""
+"""Gradients of eigenvalues and eigenvectors where eigenvalues are equal, and matrices that are not finite."""
 
 import numpy as np
 import pytest
@@ -97,3 +97,22 @@ def test_functions_of_a_matrix_and_projectors_have_their_gradient_at_equal_eigen
         slope = (value(at + h * rg.tensor(direction)) - value(at - h * rg.tensor(direction))) / (2 * h)
         gradient = rg.func.grad(value)(at).numpy()
         np.testing.assert_allclose((gradient * direction).sum(), slope.item(), rtol=1e-6)
+
+
+# LAPACK's singular values may never come back from infinities or NaN, so these are refused.
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("name", ["svd", "svdvals", "pinv", "lstsq", "cond", "matrix_rank"])
+def test_decompositions_refuse_what_is_not_finite(name, value):
+    x = np.random.default_rng(0).standard_normal((5, 5))
+    x[1, 2] = value
+    x = rg.tensor(x, requires_grad=True)
+    with pytest.raises(RuntimeError, match="non-finite values"):
+        getattr(rg.linalg, name)(*([x, x] if name == "lstsq" else [x]))
+
+
+def test_the_derivative_of_a_determinant_that_is_not_finite_is_nan():
+    x = np.random.default_rng(0).standard_normal((4, 4))
+    x[0, 0] = np.inf
+    x = rg.tensor(x, requires_grad=True)
+    x.det().backward()
+    assert x.grad.isnan().all()

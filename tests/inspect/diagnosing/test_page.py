@@ -15,8 +15,8 @@ from retrograd.inspect.diagnosing.backward_norms import BackwardNorms, norm
 from retrograd.inspect.diagnosing.page import doctor_page
 from retrograd.inspect.drawing.gradients import level, reference
 from retrograd.nn import functional as F
-from tests.inspect.drawing.test_page import browse as browse_drawing
-from tests.inspect.drawing.test_page import browsing
+from tests.inspect.drawing.formats.test_page import browse as browse_drawing
+from tests.inspect.drawing.formats.test_page import browsing
 
 
 class Page:

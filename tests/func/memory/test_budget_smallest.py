@@ -10,7 +10,7 @@ import pytest
 
 import retrograd as rg
 from retrograd import nn
-from tests.func.test_memory_budget import cnn, mlp, recurrent, transformer
+from tests.func.memory.test_budget import cnn, mlp, recurrent, transformer
 
 F = nn.functional
 

@@ -168,7 +168,7 @@ def test_it_goes_to_lines_operators_and_conditions():
     assert stepper.to(line=mul.line - 1).operator == "sqrt"
     assert stepper.to(operator="mul") is None and stepper.event is None
     stepper = step(loss)
-    assert stepper.to(line=f"test_step.py:{mul.line - 1}").operator == "sqrt"
+    assert stepper.to(line=f"test_stepper.py:{mul.line - 1}").operator == "sqrt"
     stepper = step(loss)
     assert stepper.until(lambda event: event.nans).operator == "sqrt"
     assert step(loss).until(lambda event: event.norm > 1e9) is None
@@ -185,7 +185,7 @@ def test_the_text_shows_line_rule_values_and_sums():
         loss = ((model(rg.randn(4, 3)) + bias) * bias).relu().sum()
     texts = {event.operator: str(event) for event in step(loss, params=model)}
     assert "lambda g, ans: KEEP_WHERE_NOT_ZERO(g, ans)" in texts["relu"]
-    assert "loss = ((model" in texts["relu"] and texts["relu"].startswith("test_step.py:")
+    assert "loss = ((model" in texts["relu"] and texts["relu"].startswith("test_stepper.py:")
     assert "summed over axis 0" in texts["mul"] and "added to an earlier gradient" in texts["add"]
     assert "(weight)" in texts["linear"] and "w: lambda g, x: LINEAR_WEIGHT(g, x)" in texts["linear"]
     assert "read w = float32(2, 3)" not in texts["linear"]  # x needs no gradient, so its rule was not called
