@@ -15,7 +15,6 @@ from ..core.missing_names import legacy_names
 from ..core.tensor import tensor
 from ..ops.table import registry
 from . import absent
-from .modules.science.places import SOURCES as _SCIENCE
 from .paths import PATHS, names_in
 
 # Per module the sources of its legacy names, which are searched in this order; see ``paths``.
@@ -55,6 +54,25 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "retrograd.utils.checkpoint": ("compat.modules.utils:utils.checkpoint",),
 }
 
+# The same for private names that scientific packages import.
+_PRIVATE = "compat.modules.science"
+SCIENCE: dict[str, tuple[str, ...]] = {
+    "retrograd": tuple(
+        f"{_PRIVATE}.{file}:retrograd" for file in ("distributions", "functional", "futures", "questions")
+    ),
+    "retrograd.autograd.functional": (f"{_PRIVATE}.functional:autograd.functional",),
+    "retrograd.distributions.constraints": (f"{_PRIVATE}.distributions:constraints",),
+    "retrograd.distributions.kl": (f"{_PRIVATE}.distributions:kl",),
+    "retrograd.distributions.transforms": (f"{_PRIVATE}.distributions:transforms",),
+    "retrograd.distributions.utils": (f"{_PRIVATE}.distributions:utils",),
+    "retrograd.distributed": (f"{_PRIVATE}.questions:distributed",),
+    "retrograd.nn.init": (f"{_PRIVATE}.questions:nn.init",),
+    "retrograd.sparse": (f"{_PRIVATE}.questions:sparse",),
+    "retrograd.nn.utils.stateless": (f"{_PRIVATE}.functional:stateless",),
+    "retrograd.serialization": (f"{_PRIVATE}.functional:serialization",),
+    "retrograd.optim.lbfgs": (f"{_PRIVATE}.functional:lbfgs",),
+}
+
 # Modules that are also an attribute of another module.
 _SAME_MODULE = {"retrograd.nn.functional.grad": "retrograd.nn.grad"}
 
@@ -72,7 +90,7 @@ def attribute(module: str, name: str) -> Any:
     Raises:
         AttributeError: the name does not exist; the message suggests a similar one.
     """
-    for source in (*SOURCES.get(module, ()), *_SCIENCE.get(module, ())):
+    for source in (*SOURCES.get(module, ()), *SCIENCE.get(module, ())):
         names = names_in(source)
         if name in names:
             return names[name]

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from retrograd.cli import main
-from retrograd.compat.packages import installation
+from retrograd.compat.packages import distribution
 from retrograd.compat.packages.distribution import InMemory, is_ours
 
 SOURCE = Path(__file__).resolve().parents[3] / "src"
@@ -159,9 +159,9 @@ def test_a_folder_named_torch_of_someone_else_stays(tmp_path):
 
 
 def test_a_folder_that_cannot_be_written_is_one_line(monkeypatch, capsys):
-    monkeypatch.setattr(installation, "_installed", lambda path=None: iter(()))
-    monkeypatch.setattr(installation.sysconfig, "get_path", lambda name: "/proc/nowhere")
-    monkeypatch.setattr(installation.sys, "prefix", "/proc")
+    monkeypatch.setattr(distribution, "_installed", lambda path=None: iter(()))
+    monkeypatch.setattr(distribution.sysconfig, "get_path", lambda name: "/proc/nowhere")
+    monkeypatch.setattr(distribution.sys, "prefix", "/proc")
     monkeypatch.delenv("VIRTUAL_ENV", raising=False)
     assert main(["torch", "install"]) == 2
     assert "torch install: cannot write to /proc/nowhere" in capsys.readouterr().err
@@ -169,9 +169,9 @@ def test_a_folder_that_cannot_be_written_is_one_line(monkeypatch, capsys):
 
 def test_a_python_of_the_system_is_left_alone_unless_asked(monkeypatch, tmp_path, capsys):
     (tmp_path / "EXTERNALLY-MANAGED").touch()
-    monkeypatch.setattr(installation, "_installed", lambda path=None: iter(()))
-    monkeypatch.setattr(installation.sysconfig, "get_path", lambda name: str(tmp_path))
-    monkeypatch.setattr(installation.sys, "prefix", sys.base_prefix)
+    monkeypatch.setattr(distribution, "_installed", lambda path=None: iter(()))
+    monkeypatch.setattr(distribution.sysconfig, "get_path", lambda name: str(tmp_path))
+    monkeypatch.setattr(distribution.sys, "prefix", sys.base_prefix)
     assert main(["torch", "install"]) == 2
     assert "--break-system-packages" in capsys.readouterr().err
     assert main(["torch", "install", "--break-system-packages"]) == 0

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.compat.modules.science.places import PATHS, SOURCES
+from retrograd.compat.legacy_names import SCIENCE as SOURCES
+from retrograd.compat.paths import SCIENCE as PATHS
 from retrograd.compat.paths import names_in
 from retrograd.data.collate import default_collate, default_collate_fn_map
 
