@@ -55,7 +55,7 @@ class Confusion:
 
 @dataclass(frozen=True)
 class Gallery:
-    """Small grey images, uint8 of shape (height, width), each with a caption."""
+    """Small gray images, uint8 of shape (height, width), each with a caption."""
 
     title: str
     images: Sequence[tuple[np.ndarray, str]]
@@ -141,7 +141,7 @@ def _data(png: bytes) -> str:
 
 
 def _png(pixels: np.ndarray) -> bytes:
-    """Encode grey pixels of 8 bits as a PNG file (ISO/IEC 15948), without Matplotlib."""
+    """Encode gray pixels of 8 bits as a PNG file (ISO/IEC 15948), without Matplotlib."""
     height, width = pixels.shape
 
     def chunk(kind: bytes, data: bytes) -> bytes:

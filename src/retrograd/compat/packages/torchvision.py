@@ -130,7 +130,7 @@ def roi_align(
         spatial_scale: factor from the coordinates of the regions to those of the images.
         pooled_height, pooled_width: size of the result.
         sampling_ratio: points per bin and dimension; 0 or less for one per pixel.
-        aligned: whether pixels have their centres at half-integer coordinates.
+        aligned: whether pixels have their centers at half-integer coordinates.
 
     Returns:
         A Tensor (K, C, pooled_height, pooled_width).

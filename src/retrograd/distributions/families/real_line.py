@@ -199,7 +199,7 @@ class StudentT(Distribution):
 
     Args:
         df: the degrees of freedom, positive.
-        loc: the centre.
+        loc: the center.
 
     >>> rg.distributions.StudentT(3.0).variance
     tensor(3.)
@@ -223,7 +223,7 @@ class StudentT(Distribution):
 
     @property
     def mean(self) -> Tensor:
-        """The centre; NaN where df <= 1."""
+        """The center; NaN where df <= 1."""
         return choose(self.df > 1, self.loc, math.nan)
 
     @property

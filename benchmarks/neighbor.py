@@ -1,6 +1,6 @@
 """Slowdown of a training step by a competing process on one core, compared with PyTorch's.
 
-    python -m benchmarks.neighbour [--workload gpt_small] [--threads 2] [--seconds 4]
+    python -m benchmarks.neighbor [--workload gpt_small] [--threads 2] [--seconds 4]
 
 Threads that spin on each other slow down severely when one of them is preempted.
 """
@@ -19,7 +19,7 @@ from .workloads import STEPS
 
 
 @contextmanager
-def neighbour() -> Iterator[None]:
+def neighbor() -> Iterator[None]:
     """Run a process that spins."""
     process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
@@ -34,7 +34,7 @@ def slow_down(library: str, workload: str, threads: int, seconds: float) -> tupl
     worker = Worker(library, workload, threads)
     worker.tell(seconds / 4)
     alone = statistics.median(worker.tell(seconds))
-    with neighbour():
+    with neighbor():
         beside = statistics.median(worker.tell(seconds))
     worker.tell("end")
     worker.process.wait()
@@ -48,7 +48,7 @@ def slow_downs(workload: str, threads: int, seconds: float) -> dict[str, list[fl
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.neighbour")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.neighbor")
     parser.add_argument("--workload", choices=list(STEPS), default="gpt_small")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=4.0)
