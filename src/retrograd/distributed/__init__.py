@@ -1,6 +1,7 @@
 """Distributed training by MPI, and NCCL on GPUs, under PyTorch's names.
 
-``mpiexec -n 4 retrograd run program.py`` starts four processes; each calls ``init_process_group("mpi")``.
+``mpiexec -n 4 retrograd run program.py`` starts four processes; each calls ``init_process_group("mpi")``. ``data``,
+``nn``, ``training`` and the command import it.
 """
 
 from typing import TYPE_CHECKING

@@ -1,6 +1,7 @@
 """Tools that show what was recorded, what a backward pass did, and which lines values and gradients come from.
 
-All of them use the records of ``trace``, cost nothing while they are off, and need one line around a program.
+All of them use the records of ``trace``, cost nothing while they are off, and need one line around a program. Only
+programs and the command import it.
 """
 
 from importlib import import_module

@@ -1,7 +1,8 @@
 """``numpy.polynomial`` on Tensors: the six classes, and the functions of the six modules under NumPy's names.
 
 NumPy converts coefficients and points of these classes to bare arrays. The classes here are subclasses of NumPy's whose
-coefficients, points, data, roots and domains may be Tensors; results are differentiable by all of them.
+coefficients, points, data, roots and domains may be Tensors; results are differentiable by all of them. No other
+package imports it.
 """
 
 from .families import chebyshev, hermite, hermite_e, laguerre, legendre, polynomial

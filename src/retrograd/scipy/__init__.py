@@ -2,7 +2,8 @@
 
 A name that ``retrograd.scipy.linalg`` does not define is that of ``scipy.linalg``, and so on for other modules.
 Functions without a Tensor among their arguments call SciPy's. The errors of conversions to NumPy name the functions of
-this package. It may import everything below ``func``, and SciPy only inside functions.
+this package. It may import everything below ``func``, and SciPy only inside functions; ``array_api`` and ``polynomial``
+import it.
 """
 
 from importlib import import_module as _import_module

@@ -1,8 +1,8 @@
 """Programs on a GPU: groups of instructions as generated CUDA kernels, replays as CUDA graphs.
 
 CuPy compiles, launches and captures. A group of instructions becomes one kernel, where CuPy would run one for each. The
-partition into groups and the element expressions are those of loops on the CPU (``passes/``). Matrix products and
-other library calls are left to CuPy.
+partition into groups and the element expressions are those of loops on the CPU (``passes/``). Matrix products and other
+library calls are left to CuPy. Only ``compiler.run`` imports the folder.
 """
 
 from .graphs import Graph as Graph

@@ -2,6 +2,6 @@
 
 ``library`` opens the library of loops for the processor's ``levels``, ``loop_calls`` makes Python functions of loops,
 ``numba_functions`` compiles loops if no library is open, ``threads`` is the thread pool, ``thread_protocol`` and
-``thread_memory`` synchronise its threads without the GIL, ``loop_blas`` and ``blas_address`` call NumPy's BLAS.
-The modules of ``kernels/loops`` and ``kernels/build`` import these modules, operators do not.
+``thread_memory`` synchronize its threads without the GIL, ``loop_blas`` and ``blas_address`` call NumPy's BLAS.
+``kernels`` and ``compiler`` import these modules, and operators that request memory for results.
 """

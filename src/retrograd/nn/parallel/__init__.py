@@ -1,6 +1,6 @@
 """Modules for several devices or processes, as in ``torch.nn.parallel``.
 
-``data_parallel`` splits a batch among devices, ``distributed`` averages gradients among processes in ``buckets``; the
+``data_parallel`` splits a batch among devices, ``distributed`` averages gradients among processes, in buckets; the
 other modules have PyTorch's helper functions. Only programs, ``training`` and the command import it.
 """
 

@@ -2,6 +2,7 @@
 
 Most schedulers are chainable: they multiply the current learning rate of each group by a ratio, so that several
 schedulers, or the user, may change it. The others compute it from the initial learning rate (``initial_lr``).
+``optim``, ``inspect`` and ``sklearn`` import them.
 """
 
 from typing import TYPE_CHECKING

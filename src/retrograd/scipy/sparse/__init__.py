@@ -2,7 +2,7 @@
 
 ``arrays`` defines the classes, ``array_methods`` further methods, ``construct`` functions that combine arrays.
 ``csr_array(A)`` converts a sparse array of SciPy and ``A.to_scipy()`` returns one; both share memory. Other names are
-SciPy's own.
+SciPy's own. Only programs import it.
 """
 
 from ..decorators import other_names

@@ -1,7 +1,7 @@
 """``scipy.sparse.linalg`` on sparse arrays of Tensors: linear systems and eigenvalues with implicit derivatives.
 
 ``solvers`` has direct and iterative solutions, ``eigen`` has ``eigsh``, ``operators`` has ``LinearOperator``. Other
-names are SciPy's own and reject sparse arrays of Tensors.
+names are SciPy's own and reject sparse arrays of Tensors. Import them from ``retrograd.scipy.sparse.linalg``.
 """
 
 from ...decorators import other_names
