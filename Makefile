@@ -13,10 +13,10 @@ VENV := .venv
 LOWEST := $(VENV)/lowest
 ON_LIBRARIES := tests/every_operator/test_operators.py::test_values \
 	$(addprefix src/retrograd/,data distributions onnx ops/numpy scipy sklearn training weights) \
-	$(addprefix tests/,cli/test_console.py cli/test_info.py compiler/programs/test_programs.py compiler/passes/test_regions.py core \
-	distributed distributions/test_against_scipy.py sklearn inspect/watching/test_watch.py onnx \
+	$(addprefix tests/,cli/test_console.py cli/commands/test_info.py compiler/programs/test_programs.py compiler/cpu/test_regions.py core \
+	autograd/test_anomaly.py autograd/test_function.py distributed distributions/test_against_scipy.py sklearn inspect/watching/test_watch.py onnx \
 	ops/linear ops/math ops/numpy optim/test_minimization.py \
-	kernels/loops/test_products.py training/test_plots.py weights)
+	kernels/loops/matrices/test_products.py kernels/loops/matrices/test_triangular.py training/test_plots.py weights)
 BIN := $(VENV)/bin
 # Bytecode is made of what is imported, when it is: of all that is installed it would be a third of the installation.
 PIP := $(BIN)/python -m pip --disable-pip-version-check

@@ -10,7 +10,7 @@ without compiled loops, ``retrograd-compiled`` runs steps under ``compile``, and
 are skipped.
 
 A run with ``--only`` updates the results in the JSON file, so the measurement can be split. ``setup`` measures imports,
-sizes and first steps, ``alone`` the training steps with one thread, ``neighbour`` a step with a competing process on
+sizes and first steps, ``alone`` the training steps with one thread, ``neighbor`` a step with a competing process on
 one core, ``half`` the larger steps in bfloat16, ``language`` a language model of 124 million parameters, ``llama`` text
 of a Llama from a GGUF file, ``small`` calls on small tensors, and ``graph`` a graph of a million operators; ``--only``
 without names measures nothing. ``--page`` writes all results in the JSON file to docs/performance.md.
@@ -43,7 +43,7 @@ LIBRARIES = (
     "retrograd", "retrograd-compiled", "retrograd-numpy", "torch", "torch-compiled", "jax", "autograd", "mygrad",
 )  # fmt: skip
 # The sections of a record.
-MEASURED = ("steps", "alone", "setup", "neighbour", "half", "language", "llama", "small", "graph")
+MEASURED = ("steps", "alone", "setup", "neighbor", "half", "language", "llama", "small", "graph")
 HALF_STEPS = ("mlp_large", "gpt_small", "gpt_middle", "cnn", "lstm")  # measured under ``autocast``, too
 LIBRARIES_ALONE = ("retrograd", "retrograd-numpy", "torch")
 PAUSE = 0.25  # seconds until the previous worker's threads sleep: OpenMP's threads spin for 0.2 s
@@ -211,7 +211,7 @@ def plot(all_results: dict[str, dict[str, dict[str, Any]]], path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=(__doc__ or "").splitlines()[0])
-    everything = [*STEPS, *PARTS, "alone", "setup", "neighbour", "half", "language", "llama", "small", "graph"]
+    everything = [*STEPS, *PARTS, "alone", "setup", "neighbor", "half", "language", "llama", "small", "graph"]
     parser.add_argument("--only", nargs="*", choices=everything, default=everything, metavar="WORKLOAD")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=15)
@@ -230,10 +230,10 @@ def main() -> None:
         if workload == "setup":
             record["setup"] = setup_costs.measure()
             continue
-        if workload == "neighbour":
-            from .neighbour import slow_downs
+        if workload == "neighbor":
+            from .neighbor import slow_downs
 
-            record["neighbour"] = slow_downs("gpt_small", options.threads, 8 * options.seconds)
+            record["neighbor"] = slow_downs("gpt_small", options.threads, 8 * options.seconds)
             continue
         if workload == "half":
             for name in HALF_STEPS:
@@ -273,7 +273,7 @@ def main() -> None:
     print(f"\npeak of memory with the import, over PyTorch's\n{table(results, 'peak')}")
     if record["alone"]:
         print(f"\ntime of a step over PyTorch eager's, one thread\n{table(record['alone'], 'seconds_median')}")
-    for library, (alone, beside) in record["neighbour"].items():
+    for library, (alone, beside) in record["neighbor"].items():
         print(f"with a competing process on one core, {library} takes {beside / alone:.1f} times as long")
     if record["setup"]:
         print("\n" + setup_costs.table(record["setup"]))

@@ -63,8 +63,8 @@ def written(record: dict[str, Any]) -> str:
         sections += ["## Small calls", _small(record["small"])]
     if record.get("graph"):
         sections += ["## A graph of a million operators", GRAPH.format(**record["graph"])]
-    if record.get("neighbour"):
-        sections += ["## With a competing process on one core", _beside(record["neighbour"])]
+    if record.get("neighbor"):
+        sections += ["## With a competing process on one core", _beside(record["neighbor"])]
     if record["setup"]:
         sections += ["## Before the first step", _setup(record["setup"])]
     sections += ["## Description of the steps", _descriptions(steps | parts)]

@@ -39,10 +39,10 @@ class GPT(nn.Module):
         self.blocks = nn.Sequential(*[Block() for _ in range(LAYERS)])
         self.norm = nn.LayerNorm(CHANNELS)
         self.logits = nn.Linear(CHANNELS, vocabulary, bias=False)
-        self.apply(self.initialise)
+        self.apply(self.initialize)
 
     @staticmethod
-    def initialise(module: nn.Module) -> None:
+    def initialize(module: nn.Module) -> None:
         if isinstance(module, (nn.Linear, nn.Embedding)):
             nn.init.normal_(module.weight, std=0.02)
 

@@ -71,8 +71,8 @@ def main() -> None:
 
     start = time.perf_counter()
     mesh = Mesh(arguments.side)
-    centre = mesh.points[mesh.triangles].mean(1)
-    true = rg.tensor(1.0 * (np.hypot(*(centre - [0.35, 0.6]).T) < 0.2))
+    center = mesh.points[mesh.triangles].mean(1)
+    true = rg.tensor(1.0 * (np.hypot(*(center - [0.35, 0.6]).T) < 0.2))
     observed = mesh.solution(true, arguments.method)
     print(f"{mesh.size} unknowns, {len(true)} triangles, mesh and data in {time.perf_counter() - start:.2f} s")
 
@@ -89,7 +89,7 @@ def main() -> None:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"largest memory of the process {peak:.0f} MB")
 
-    direction, step = rg.tensor(np.sin(7 * centre[:, 0]) * np.cos(5 * centre[:, 1])), 1e-4
+    direction, step = rg.tensor(np.sin(7 * center[:, 0]) * np.cos(5 * center[:, 1])), 1e-4
     slope = (misfit(m.detach() + step * direction) - misfit(m.detach() - step * direction)) / (2 * step)
     exact = (m.grad * direction).sum()
     print(f"slope by the gradient {exact.item():.10f}, by differences {slope.item():.10f}")

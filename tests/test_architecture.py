@@ -34,6 +34,8 @@ TESTS_OF_NO_FOLDER = {
     "attack", "compiler/programs", "every_operator", "helpers", "inspect/doctor", "packages", "project", "typing",
 }  # fmt: skip
 
+TESTS_OF_NO_MODULE = 115  # modules of tests of several modules; may only go down
+
 # Modules that users import, which name rooms for them: only what they import themselves at once is an edge.
 TOP = {"retrograd", "retrograd._hooks"}
 
@@ -49,11 +51,11 @@ NAMES_IN_MESSAGES = {"retrograd.ops.numpy.alternatives"}
 # Modules that import by names computed at run time: parts of their own room, what a file or the user names, or a job's.
 COMPUTE_NAMES = {
     "retrograd", "retrograd.core.missing_names", "retrograd.func", "retrograd.inspect", "retrograd.nn.utils",
-    "retrograd.onnx", "retrograd.ops", "retrograd.optim", "retrograd.scipy", "retrograd.scipy.arguments",
+    "retrograd.onnx", "retrograd.ops", "retrograd.optim", "retrograd.scipy", "retrograd.scipy.decorators",
     "retrograd.kernels.build.make_library", "retrograd.kernels.runtime.numba_functions",
     "retrograd.ops.math.special.libraries", "retrograd.testing.cases",
     "retrograd.testing.cases.linear.sparse", "retrograd.testing.scipy_cases", "retrograd.compat.as_torch",
-    "retrograd.compat.files.names", "retrograd.compat.names", "retrograd.compat.paths",
+    "retrograd.compat.files.allowed_names", "retrograd.compat.legacy_names", "retrograd.compat.paths",
 }  # fmt: skip
 
 # A room imports itself and what is named here, and the top of the package, which gathers public names.
@@ -215,6 +217,18 @@ def test_folders_of_tests_mirror_the_package():
     folders = {path.parent.relative_to(tests).as_posix() for path in tests.rglob("test_*.py")}
     lost = {name for name in folders if not (PACKAGE / name).is_dir() and not (PACKAGE / f"{name}.py").is_file()}
     assert {name for name in lost if not any(name.startswith(known) for known in TESTS_OF_NO_FOLDER)} == set()
+
+
+def test_a_test_of_a_module_lies_at_its_path():
+    """``tests/a/test_b.py`` tests ``a/b.py``, as does ``test_b_of_c.py``; the tests of a whole package may be in it."""
+    tests = Path(__file__).resolve().parent
+    known = {tuple(module.replace("._", ".").split(".")[1:]) for module in MODULES}
+    without = 0
+    for path in tests.rglob("test_*.py"):
+        folder, words = path.parent.relative_to(tests).parts, path.stem.split("_")[1:]
+        places = {(*folder, "_".join(words[:count])) for count in range(1, len(words) + 1)}
+        without += known.isdisjoint(places | ({folder} if folder[-1:] == ("_".join(words),) else set()))
+    assert without <= TESTS_OF_NO_MODULE, "test modules without a module of their name, which may only become fewer"
 
 
 def test_each_folder_says_what_lives_there_and_who_calls_it():

@@ -38,7 +38,7 @@ _LEGACY_METHODS = (
 
 
 def _legacy_name(module: str, name: str) -> Any:
-    from .compat.names import attribute
+    from .compat.legacy_names import attribute
 
     return attribute(module, name)
 
@@ -103,13 +103,13 @@ def _compile(*args: Any, **options: Any) -> Any:
 
 
 def _scipy_name(function: str, distribution: str) -> str:
-    from .scipy.arguments import name_of
+    from .scipy.decorators import name_of
 
     return name_of(function, distribution)
 
 
 def _scipy_operator(name: str, x: Tensor, matrix: object) -> object:
-    from .scipy.sparse.elementwise import with_scipys
+    from .scipy.sparse.array_methods import with_scipys
 
     return with_scipys(name, x, matrix)
 
@@ -127,9 +127,9 @@ def _module_html(module: Any) -> str:
 
 
 def _records_html(name: str, x: object) -> str:
-    from .inspect.notebook import trace_tables
+    from .inspect.notebook import record_tables
 
-    html: str = getattr(trace_tables, name)(x)
+    html: str = getattr(record_tables, name)(x)
     return html
 
 

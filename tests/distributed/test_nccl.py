@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from retrograd.distributed.nccl import NCCLTransport
-from retrograd.distributed.reductions import ReduceOp
+from retrograd.distributed.reduce_ops import ReduceOp
 
 TYPES = ["INT8", "UINT8", "INT32", "UINT32", "INT64", "UINT64", "FLOAT16", "FLOAT32", "FLOAT64"]
 NUMPY = [np.int8, np.uint8, np.int32, np.uint32, np.int64, np.uint64, np.float16, np.float32, np.float64]

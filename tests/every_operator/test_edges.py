@@ -1,7 +1,7 @@
 """Numbers at the edges: kinks, ties, poles, zeros, infinities and NaN, and what rounds on the way to them.
 
 ``EXPECTED`` is written out by hand. Many more points are compared with PyTorch in test_edges_against_torch.py; Tensors
-without elements are in test_empty.py, sums of millions of numbers in test_large_sums.py.
+without elements are in test_empty.py, sums of millions of numbers in test_sums.py.
 """
 
 from functools import partial

@@ -156,7 +156,7 @@ def test_complex_parameters(name):
 @pytest.mark.parametrize("name", OPTIONS)
 @pytest.mark.parametrize("layout", ["transposed", "strided", "gradient transposed"])
 def test_any_layout_and_more_than_one_block(name, layout, monkeypatch):
-    monkeypatch.setattr("retrograd.optim.steps.BLOCK", 16)
+    monkeypatch.setattr("retrograd.optim.array_updates.BLOCK", 16)
     random = np.random.default_rng(0)
     start, g = random.normal(size=(2, 12, 10))
     plain = rg.tensor(start, requires_grad=True)

@@ -12,7 +12,7 @@ from retrograd.cli import main
 from retrograd.models import BERT, GPT2, KeyValueCache, Llama, generate
 from retrograd.serialization import CorruptFileError
 from retrograd.weights import load_model, load_tokens, save_model
-from retrograd.weights.names import ARCHITECTURES
+from retrograd.weights.name_maps import ARCHITECTURES
 
 pytest.importorskip("safetensors")
 

@@ -91,7 +91,7 @@ def _derivative(function: Callable[..., Any], x: np.ndarray) -> np.ndarray | Non
 
 
 def draw(curves: Curves, name: str) -> str:
-    """Return the SVG; its colours are the site's."""
+    """Return the SVG; its colors are the site's."""
     low, high = _limits(np.concatenate([curves.value, curves.derivative]))
     right, left = curves.x[-1], curves.x[0]
 

@@ -19,7 +19,7 @@ import numpy as np
 
 import retrograd
 from retrograd.core.graph.primitive import Primitive
-from retrograd.ops.numpy.functions import RULES
+from retrograd.ops.numpy.function_table import RULES
 from retrograd.ops.table.registry import OPERATORS, UFUNCS, Operator
 from retrograd.testing.cases import all_cases
 

@@ -93,7 +93,7 @@ def in_themes(text: str, folder: Path) -> str:
 
 
 def variant(svg: str, picture: Path, theme: str) -> Path:
-    """Write a picture in the colours of a theme beside it, and return its path."""
+    """Write a picture in the colors of a theme beside it, and return its path."""
     file = picture.with_name(f"{picture.stem}_{theme}.svg")
     file.write_text(re.sub(r"\(prefers-color-scheme: *dark\)", MEDIA[theme], svg), encoding="utf-8")
     return file

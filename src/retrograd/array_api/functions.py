@@ -380,11 +380,11 @@ class Special:
     """
 
     def __getattr__(self, name: str) -> Callable[..., Tensor]:
-        from ..scipy import arguments, special  # SciPy is imported when the first function is called
+        from ..scipy import decorators, special  # SciPy is imported when the first function is called
 
         if name == "zeta":
             return ops_special.zeta
-        ufunc = getattr(arguments.scipys("scipy.special._ufuncs"), name, None)
+        ufunc = getattr(decorators.scipys("scipy.special._ufuncs"), name, None)
         if isinstance(ufunc, np.ufunc) and ufunc.__name__ in RULES:
             return ufunc
         if name in special.__all__:

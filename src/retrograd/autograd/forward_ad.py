@@ -24,7 +24,7 @@ from ..core.tensor.storage import share, storage_of
 from ..core.tensor.tensor import Tensor, new_tensor
 from ..func.forward import Tangent, jvp_through
 from ..func.function_graph import Edge
-from ..ops.table.elementwise import IDENTITY
+from ..ops.table.elementwise_primitives import IDENTITY
 
 
 class _Level(Observer):

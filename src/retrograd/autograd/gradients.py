@@ -233,7 +233,7 @@ def _batched(
         raise RuntimeError(
             f"grad: with is_grads_batched=True, lengths of grad_outputs must agree, got {sorted(lengths)}"
         )
-    from ..func.batching import vmap  # loaded at first use
+    from ..func.mapping import vmap  # loaded at first use
 
     def one_backward_pass(*mapped: Tensor) -> list[Tensor | None]:
         given = iter(mapped)

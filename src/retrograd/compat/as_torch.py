@@ -25,8 +25,8 @@ from ..core.missing_names import legacy_names
 from ..core.tensor import tensor as _tensor
 from ..distributed.launcher import launched, local_rank, local_size
 from .absent import sentence
+from .legacy_names import missing, name_as_torch
 from .modules.toplevel import __version__
-from .names import missing, name_as_torch
 
 if TYPE_CHECKING:  # importing it takes 20 ms
     from importlib.metadata import Distribution, DistributionFinder

@@ -16,7 +16,6 @@ from typing import Any
 
 from ..core.missing_names import ModuleOfClass, class_named
 from . import absent
-from .modules.science.places import PATHS as _SCIENCE
 
 _NN = ("nn",)
 _LEGACY_NN, _PAIRS = "compat.modules.nn:nn.modules", "compat.modules.nn:nn.modules.utils"
@@ -146,10 +145,10 @@ _SECTIONS = {
 
 # Modules of ``fx``, and the files that have their names.
 _FX = {
-    "fx._symbolic_trace": "tracer patching", "fx.graph": "graph code names node",
+    "fx._symbolic_trace": "tracer", "fx.graph": "graph code names node",
     "fx.graph_module": "graph_module tracer",
     "fx.immutable_collections": "immutable_collections", "fx.interpreter": "interpreter", "fx.node": "node",
-    "fx.operator_schemas": "operator_schemas", "fx.passes.infra.pass_base": "passes",
+    "fx.operator_schemas": "node", "fx.passes.infra.pass_base": "passes",
     "fx.passes.shape_prop": "passes", "fx.passes.split_module": "passes",
     "fx.proxy": "proxy", "fx.subgraph_rewriter": "subgraph_rewriter",
 }  # fmt: skip
@@ -174,11 +173,37 @@ _SOURCES: dict[str, tuple[str, ...]] = {
     **{f"utils.data.{name}": sources for name, sources in _FILES.items()},
 }  # fmt: skip
 
+# Modules of PyTorch with private names that scientific packages import.
+_PRIVATE = "compat.modules.science"
+SCIENCE: dict[str, tuple[str, ...]] = {
+    "__config__": (f"{_PRIVATE}.functional:__config__",),
+    "_jit_internal": (f"{_PRIVATE}.functional:_jit_internal",),
+    "_vmap_internals": (f"{_PRIVATE}.functional:_vmap_internals",),
+    "distributions.lowrank_multivariate_normal": ("distributions", f"{_PRIVATE}.distributions:lowrank"),
+    "distributions.multivariate_normal": ("distributions", f"{_PRIVATE}.distributions:multivariate_normal"),
+    "futures": (f"{_PRIVATE}.futures:futures",),
+    "nn.utils._per_sample_grad": (f"{_PRIVATE}.functional:_per_sample_grad",),
+    "optim.asgd": ("optim.sgd",),
+    "optim.nadam": ("optim.adam",),
+    "optim.radam": ("optim.adam",),
+    "optim.rprop": ("optim.adaptive",),
+    "utils.data._utils.collate": (f"{_PRIVATE}.functional:collate", "data.collate"),
+    **{
+        path: (f"{_PRIVATE}.questions:{path}",)
+        for path in (
+            "_C", "_C._distributed_rpc", "_C._functorch", "_dynamo.exc", "_subclasses.fake_tensor", "_tensor_str",
+            "cuda", "fx.experimental.proxy_tensor", "fx.experimental.symbolic_shapes",
+            "utils.data.dataloader", "utils.weak", "xpu",
+        )
+    },
+    "cuda.sparse": ("sparse",),
+}  # fmt: skip
+
 PATHS: dict[str, tuple[str, ...]] = {f"retrograd.{path}": sources for path, sources in _SOURCES.items()}
 for _section, _paths in _SECTIONS.items():
     for _path in _paths.split():
         PATHS[f"retrograd.{_path}"] = (*PATHS.get(f"retrograd.{_path}", ()), f"compat.{_section}")
-for _path, _sources in _SCIENCE.items():
+for _path, _sources in SCIENCE.items():
     PATHS[f"retrograd.{_path}"] = (*PATHS.get(f"retrograd.{_path}", ()), *_sources)
 
 

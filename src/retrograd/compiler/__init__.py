@@ -1,7 +1,7 @@
 """``compile``: trace a function once, then replay the traced program.
 
 ``program.py`` describes programs; ``trace`` writes them, ``passes``, ``cpu`` and ``cuda`` optimize and compile them,
-and ``run`` replays them.
+and ``run`` replays them. Programs call it; besides, ``compat`` has PyTorch's names of compilers from here.
 """
 
 from typing import TYPE_CHECKING

@@ -1,6 +1,7 @@
 """Distributed training by MPI, and NCCL on GPUs, under PyTorch's names.
 
-``mpiexec -n 4 retrograd run program.py`` starts four processes; each calls ``init_process_group("mpi")``.
+``mpiexec -n 4 retrograd run program.py`` starts four processes; each calls ``init_process_group("mpi")``. ``data``,
+``nn``, ``training`` and the command import it.
 """
 
 from typing import TYPE_CHECKING
@@ -37,7 +38,7 @@ from .objects import *  # noqa: F403
 from .objects import __all__ as _objects
 from .point_to_point import *  # noqa: F403
 from .point_to_point import __all__ as _messages
-from .reductions import ReduceOp
+from .reduce_ops import ReduceOp
 from .work import Work
 
 __all__ = [

@@ -18,7 +18,7 @@ from ..core.tensor.tensor import Tensor, new_tensor
 from ..ops.table.documentation import like
 from .groups import ProcessGroup, Transport, group_of, world_group
 from .mpi import Request
-from .reductions import ReduceOp, check_reduction, narrowed, widened
+from .reduce_ops import ReduceOp, check_reduction, narrowed, widened
 from .work import Work, communicator
 
 Tensors = Sequence[Tensor]

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..core.arrays import Array
-from .reductions import ReduceOp
+from .reduce_ops import ReduceOp
 
 
 @lru_cache(1)

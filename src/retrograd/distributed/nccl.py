@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .mpi import Request
-from .reductions import ReduceOp
+from .reduce_ops import ReduceOp
 
 CuPyArray: TypeAlias = Any  # CuPy has no types
 _OPS = {ReduceOp.SUM: "NCCL_SUM", ReduceOp.PRODUCT: "NCCL_PROD", ReduceOp.MIN: "NCCL_MIN", ReduceOp.MAX: "NCCL_MAX"}

@@ -11,7 +11,7 @@ import numpy as np
 from ..core.tensor.tensor import new_tensor
 from .collectives import all_gather, all_reduce, broadcast
 from .groups import ProcessGroup, get_rank, get_world_size, group_of, is_initialized
-from .reductions import ReduceOp
+from .reduce_ops import ReduceOp
 
 
 def all_gather_object(object_list: list[object], obj: object, group: object = None) -> None:

@@ -1,7 +1,8 @@
 """Probability distributions under the names of ``torch.distributions``.
 
 Samples are drawn from the library's default generator, so that ``retrograd.manual_seed`` repeats a run. ``rsample``
-lets gradients flow to the parameters, ``log_prob`` scores values, ``kl_divergence`` compares two distributions.
+lets gradients flow to the parameters, ``log_prob`` scores values, ``kl_divergence`` compares two distributions. Only
+programs and ``compat`` import it.
 
 >>> normal = rg.distributions.Normal(rg.zeros(2), 1.0)
 >>> normal.log_prob(normal.sample((5,))).shape

@@ -1,7 +1,7 @@
 """Function transforms with torch.func's names. Each submodule is imported at the first use of one of its names.
 
 ``function_graph`` records the graph of the function, ``reverse``, ``forward`` and ``jacobians`` differentiate it,
-``batching`` has ``vmap``; ``loops``, ``implicit``, ``taylor`` and ``memory`` are further families. ``autograd``,
+``mapping`` has ``vmap``; ``loops``, ``implicit``, ``taylor`` and ``memory`` are further families. ``autograd``,
 ``scipy``, ``ode`` and ``compiler`` import modules.
 """
 
@@ -12,7 +12,6 @@ from typing import Any as _Any
 from ..core.missing_names import legacy_names as _legacy_names
 
 if TYPE_CHECKING:
-    from .batching import vmap as vmap
     from .by_element import vectorize as vectorize
     from .custom import custom_jvp as custom_jvp
     from .custom import custom_vjp as custom_vjp
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from .loops.prefixes import associative_scan as associative_scan
     from .loops.scan import map as map
     from .loops.scan import scan as scan
+    from .mapping import vmap as vmap
     from .memory.budget import memory_budget as memory_budget
     from .modules import functional_call as functional_call
     from .modules import ravel_pytree as ravel_pytree
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from .taylor.jet import jet as jet
 
 _ROOMS = {
-    "batching": ("vmap",),
+    "mapping": ("vmap",),
     "by_element": ("vectorize",),
     "custom": ("custom_jvp", "custom_vjp"),
     "forward": ("jvp", "linearize"),

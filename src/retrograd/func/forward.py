@@ -25,8 +25,8 @@ from ..core.graph.plan import pull
 from ..core.tensor.storage import shares_memory
 from ..core.tensor.tensor import Tensor, new_tensor
 from ..ops.table.documentation import like
-from ..ops.table.elementwise import IDENTITY
-from .function_graph import Edge, Recorded, as_point, directions_of, record, zeros_at
+from ..ops.table.elementwise_primitives import IDENTITY
+from .function_graph import Edge, FunctionGraph, as_point, directions_of, record, zeros_at
 from .nests import Structure, flatten
 
 Tangent = Tensor | Array
@@ -111,7 +111,7 @@ def linearize(func: Callable[..., object], *primals: object) -> tuple[Any, Calla
     return recorded.value(), jvp_fn
 
 
-def _dependent_nodes(recorded: Recorded) -> set[Edge]:
+def _dependent_nodes(recorded: FunctionGraph) -> set[Edge]:
     starts = set(recorded.starts)
     edges = (edge_of(y) for y in recorded.outputs)
     order, _ = reachable((edge for edge in edges if edge is not None), oldest(starts))
@@ -129,7 +129,7 @@ def points_of(transform: str, primals: tuple[object, ...]) -> tuple[list[Tensor]
     ], structure
 
 
-def apply_jvp(recorded: Recorded, tangents: Sequence[Tensor]) -> list[Tensor]:
+def apply_jvp(recorded: FunctionGraph, tangents: Sequence[Tensor]) -> list[Tensor]:
     """Return the tangents of the outputs of a recorded function, given tangents of its points."""
     differentiable = recorded.differentiable(tangents)
     pairs = zip(recorded.starts, tangents, strict=True)

@@ -21,14 +21,14 @@ from ..core.graph.primitive import operand
 from ..core.tensor.storage import borrowed, share, storage_of
 from ..core.tensor.tensor import Tensor, is_dense, new_tensor
 from ..ops.numpy.bare_arrays import explained
-from ..ops.table.elementwise import IDENTITY
+from ..ops.table.elementwise_primitives import IDENTITY
 from .nests import Mismatch, Structure, flatten
 
 Edge = Node | Tensor  # a node or a leaf of the graph
 
 
 @dataclass(slots=True)
-class Recorded:
+class FunctionGraph:
     """A recorded call of a function.
 
     Attributes:
@@ -85,7 +85,7 @@ def _outside_only(x: Tensor, outside: Collection[Edge]) -> Tensor:
 
 def record(
     transform: str, function: Callable[..., object], points: list[Tensor], structure: Structure, has_aux: bool = False
-) -> Recorded:
+) -> FunctionGraph:
     """Call ``function`` on identities of ``points`` and record it.
 
     Args:
@@ -125,7 +125,7 @@ def record(
         outputs, others = [_alias(x) for x in outputs], [_alias(x) for x in others]
         _release_captured([x for written in mode.written if (x := written()) is not None], starts)
     outside = read_from_outside([edge_of(x) for x in (*outputs, *others) if is_dense(x)], starts)
-    recorded = Recorded(transform, points, starts, outputs, output_structure, None, outside, attached)
+    recorded = FunctionGraph(transform, points, starts, outputs, output_structure, None, outside, attached)
     recorded.aux = aux_structure.unflatten(map(recorded.exported, others))
     return recorded
 

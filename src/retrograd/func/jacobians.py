@@ -14,9 +14,9 @@ from ..ops.make.filled import zeros
 from ..ops.make.ranges import arange
 from ..ops.shape.joining import cat
 from ..ops.table.documentation import like
-from .batching import vmap
 from .forward import apply_jvp
 from .function_graph import record
+from .mapping import vmap
 from .reverse import Argnums, apply_vjp, check_outputs, chosen_arguments, grad, points_of, vjp
 
 

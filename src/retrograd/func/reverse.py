@@ -15,7 +15,7 @@ from ..core.graph.nodes import edge_of, oldest, reachable
 from ..core.tensor.tensor import Tensor, new_tensor
 from ..ops.table.documentation import like
 from .forward import has_forward_rule, tangent_through
-from .function_graph import Edge, Recorded, as_point, directions_of, ones_at, record, zeros_at
+from .function_graph import Edge, FunctionGraph, as_point, directions_of, ones_at, record, zeros_at
 from .nests import Structure, flatten
 
 Argnums = int | tuple[int, ...]
@@ -125,7 +125,7 @@ def vjp(func: Callable[..., object], *primals: object, has_aux: bool = False) ->
 
 def recorded_vjp(
     transform: str, func: Callable[..., object], primals: tuple[object, ...], has_aux: bool
-) -> tuple[Recorded, Callable[[object], Any]]:
+) -> tuple[FunctionGraph, Callable[[object], Any]]:
     """Record ``func`` and return the record and ``vjp_fn``; errors name ``transform``."""
     points, structure = points_of(transform, primals, [f"primals[{index}]" for index in range(len(primals))])
     recorded = record(transform, func, points, structure, has_aux)
@@ -201,7 +201,7 @@ def _hessian_product(
     return value, product if len(primals) > 1 else product[0]
 
 
-def _hessian_times(recorded: Recorded, y: Tensor, directions: list[Tensor]) -> list[Tensor]:
+def _hessian_times(recorded: FunctionGraph, y: Tensor, directions: list[Tensor]) -> list[Tensor]:
     """Return the Hessian of the recorded scalar y times the directions t: the gradient of ``<g, t>``, g = dy/dx.
 
     If all nodes that read a point have forward rules, the point's term of ``<g, t>`` is computed at these nodes, as the
@@ -229,7 +229,7 @@ def _hessian_times(recorded: Recorded, y: Tensor, directions: list[Tensor]) -> l
     return _backward_from(recorded, roots, directions, retain_graph=False)
 
 
-def _scalar(recorded: Recorded) -> Tensor:
+def _scalar(recorded: FunctionGraph) -> Tensor:
     """Return the recorded output, checked to be one real 0-d Tensor."""
     if recorded.structure.type is not None:
         raise RuntimeError(f"{recorded.transform}: the function must return a Tensor, got {recorded.structure!r}")
@@ -252,7 +252,7 @@ def _differentiated(
     has_aux: bool,
     args: tuple[object, ...],
     kwargs: dict[str, object],
-) -> tuple[Recorded, Any]:
+) -> tuple[FunctionGraph, Any]:
     """Record a scalar function; return the record and the gradient with respect to the chosen arguments."""
     function, chosen, paths = chosen_arguments(transform, func, argnums, args, kwargs)
     points, structure = points_of(transform, chosen, paths)
@@ -262,7 +262,7 @@ def _differentiated(
     return recorded, found[0] if isinstance(argnums, int) else found
 
 
-def check_outputs(recorded: Recorded) -> None:
+def check_outputs(recorded: FunctionGraph) -> None:
     """Raise RuntimeError for outputs that are neither floating nor complex."""
     for y, path in zip(recorded.outputs, recorded.structure.paths("output"), strict=True):
         if not is_differentiable(y.dtype):
@@ -303,7 +303,7 @@ def points_of(transform: str, nests: tuple[object, ...], names: list[str]) -> tu
     return [as_point(transform, x, path) for x, path in zip(leaves, paths, strict=True)], structure
 
 
-def apply_vjp(recorded: Recorded, cotangents: Sequence[Tensor], retain_graph: bool) -> list[Tensor]:
+def apply_vjp(recorded: FunctionGraph, cotangents: Sequence[Tensor], retain_graph: bool) -> list[Tensor]:
     """Return the gradients with respect to the points of a recorded function, given cotangents of its outputs."""
     edges = map(edge_of, recorded.outputs)
     roots = [(edge, conjugate(g)) for edge, g in zip(edges, cotangents, strict=True) if recorded.is_recorded(edge)]
@@ -311,7 +311,7 @@ def apply_vjp(recorded: Recorded, cotangents: Sequence[Tensor], retain_graph: bo
 
 
 def _backward_from(
-    recorded: Recorded, roots: list[tuple[Edge | None, Tensor]], directions: Sequence[Tensor], retain_graph: bool
+    recorded: FunctionGraph, roots: list[tuple[Edge | None, Tensor]], directions: Sequence[Tensor], retain_graph: bool
 ) -> list[Tensor]:
     """Return the gradients with respect to the points, given cotangents of nodes computed from the directions."""
     differentiable = recorded.differentiable(directions)

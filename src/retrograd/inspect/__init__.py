@@ -1,6 +1,7 @@
 """Tools that show what was recorded, what a backward pass did, and which lines values and gradients come from.
 
-All of them use the records of ``trace``, cost nothing while they are off, and need one line around a program.
+All of them use the records of ``trace``, cost nothing while they are off, and need one line around a program. Only
+programs and the command import it.
 """
 
 from importlib import import_module
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from .explaining import explain as explain
     from .guarding import guard as guard
     from .profiling import profile as profile
+    from .records import trace as trace
     from .stepping import step as step
-    from .tracing import trace as trace
     from .watching.watch import watch as watch
 
 # The module of each public name. No module has the name of a function, since its import would replace the function.
@@ -31,7 +32,7 @@ _MODULES = {
     "guard": "guarding",
     "profile": "profiling",
     "step": "stepping",
-    "trace": "tracing",
+    "trace": "records",
     "tree": "drawing.tree",
     "watch": "watching.watch",
 }

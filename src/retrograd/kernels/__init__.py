@@ -6,7 +6,7 @@ library compiled ahead of time (``runtime/library.py``), which is opened when th
 if the library does not contain a loop, the reference runs. ``RETROGRAD_KERNELS=reference`` turns all loops off; with
 ``RETROGRAD_KERNELS=jit`` Numba compiles them in memory.
 
-The loops themselves are in ``kernels/loops``.
+The loops themselves are in ``kernels/loops``. ``ops``, ``nn``, ``optim`` and ``compiler`` call them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Layers with hand-written gradients over plain NumPy arrays.
 
 There is no engine and no graph: every layer has a ``forward(x)`` and a ``backward(dout)`` that is derived in its
-docstring, and a ``Net`` runs them in order and in reverse. One training step:
+docstring, and a ``Net`` runs them in order and in reverse. Programs and ``retrograd train`` import it. One training
+step:
 
 >>> import numpy as np
 >>> from retrograd import manual

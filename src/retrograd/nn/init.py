@@ -249,11 +249,11 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     if outputs % groups:
         raise ValueError(f"dirac_: dim 0 must be divisible by groups={groups}, got {describe(tensor)}")
     values = np.zeros(tensor.shape)
-    centre = tuple(length // 2 for length in lengths)
+    center = tuple(length // 2 for length in lengths)
     per_group = outputs // groups
     for group in range(groups):
         for channel in range(min(per_group, inputs)):
-            values[(group * per_group + channel, channel, *centre)] = 1
+            values[(group * per_group + channel, channel, *center)] = 1
     return tensor.copy_(new_tensor(values))
 
 

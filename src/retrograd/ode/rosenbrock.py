@@ -25,12 +25,12 @@ from ..core.graph.backward import Walk
 from ..core.graph.modes import modes, no_grad, watchers
 from ..core.graph.nodes import edge_of
 from ..core.tensor.tensor import Tensor, new_tensor
-from ..func.batching import vmap
 from ..func.forward import apply_jvp, linearize
 from ..func.function_graph import ones_at, record, zeros_at
 from ..func.implicit.attach import matrix_of
 from ..func.implicit.linear_solvers import NoSolution
 from ..func.implicit.vectors import bare
+from ..func.mapping import vmap
 from ..func.nests import flatten
 from ..ops.linear.solving.inverses import INV
 from ..ops.math.complex_numbers import view_as_complex, view_as_real

@@ -10,7 +10,7 @@ import numpy as np
 from ..core.errors import describe
 from ..core.tensor.tensor import Tensor
 from .graph import UnsupportedError
-from .model_calls import Call, Recording
+from .model_calls import Call, ModelCalls
 from .table import DTYPES
 
 CODES = {name: code for code, name in DTYPES.items()}
@@ -37,8 +37,8 @@ class Builder:
 
     def __init__(
         self,
-        base: Recording,
-        others: list[Recording],
+        base: ModelCalls,
+        others: list[ModelCalls],
         symbols: list[Symbol],
         opset: int,
         names: list[str],

@@ -15,7 +15,7 @@ from ..func.nests import flatten
 from .building import CODES, Builder, Symbol
 from .graph import UnsupportedError
 from .loading import load
-from .model_calls import Recording, record, resized
+from .model_calls import ModelCalls, calls_of, resized
 from .writing import PRIMITIVES, WHOLE
 
 OLDEST, DEFAULT = 14, 17
@@ -103,17 +103,17 @@ def export(
     try:
         if trained:
             model.eval()
-        base = record(model, args, named, _is_whole)
+        base = calls_of(model, args, named, _is_whole)
         outputs = _output_names(output_names, len(base.outputs), names)
         symbols, axes = _symbols(dynamic_axes, names, outputs, tensors)
         others = [
-            record(model, *resized(args, named, _changes([symbol], symbol.other)), _is_whole) for symbol in symbols
+            calls_of(model, *resized(args, named, _changes([symbol], symbol.other)), _is_whole) for symbol in symbols
         ]  # fmt: skip
         proto = _built(base, others, symbols, axes, opset, names, outputs, weights)
         _check(proto, base, others, names)
         if symbols:
             third = resized(args, named, _changes(symbols, None))
-            _check(proto, record(model, *third, _is_whole), [], names)
+            _check(proto, calls_of(model, *third, _is_whole), [], names)
     finally:
         for part in trained:
             part.training = True
@@ -213,7 +213,7 @@ def _changes(symbols: list[Symbol], length: int | None) -> dict[int, dict[int, i
 
 
 def _built(
-    base: Recording, others: list[Recording], symbols: list[Symbol], axes: dict[str, dict[int, str]], opset: int,
+    base: ModelCalls, others: list[ModelCalls], symbols: list[Symbol], axes: dict[str, dict[int, str]], opset: int,
     names: list[str], outputs: list[str], weights: dict[int, str]
 ) -> Any:  # fmt: skip
     """Return the model's proto."""
@@ -278,7 +278,7 @@ def _write(builder: Builder, call: Any) -> None:
         builder.names[id(x)] = name
 
 
-def _check(proto: object, base: Recording, others: list[Recording], names: list[str]) -> None:
+def _check(proto: object, base: ModelCalls, others: list[ModelCalls], names: list[str]) -> None:
     """Load the graph and compare its results with the model's."""
     graph = load(proto)
     for run in (base, *others):

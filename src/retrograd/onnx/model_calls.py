@@ -1,6 +1,6 @@
-"""Record a model's run for the exporter, as a list of primitives and public operators.
+"""List the calls of a model's run for the exporter, as a list of primitives and public operators.
 
-The exporter needs only a ``Recording`` (a list of calls on known values), so another front end can supply it.
+The exporter needs only a ``ModelCalls`` (a list of calls on known values), so another front end can supply it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Call:
 
 
 @dataclass(slots=True)
-class Recording:
+class ModelCalls:
     """The calls of one run of a model, with its inputs and outputs."""
 
     inputs: list[Tensor]
@@ -60,10 +60,10 @@ def _random() -> set[str]:
     return {entry.name for entry in OPERATORS.values() if "generator" in signature(entry.function).parameters}
 
 
-class _Recorder(Observer):
-    def __init__(self, recording: Recording, whole: Whole) -> None:
-        self.recording, self.whole = recording, whole
-        self.live = {id(x) for x in recording.inputs}
+class _CallObserver(Observer):
+    def __init__(self, run: ModelCalls, whole: Whole) -> None:
+        self.run, self.whole = run, whole
+        self.live = {id(x) for x in run.inputs}
         self.results: set[int] = set()
         self.open: list[tuple[str, bool]] = []
         self.skipping = 0
@@ -72,8 +72,8 @@ class _Recorder(Observer):
         return [x for value in values for x in flatten(value)[0] if isinstance(x, Tensor)]
 
     def _note(self, call: Call) -> None:
-        self.recording.calls.append(call)
-        self.recording.references.append(call)
+        self.run.calls.append(call)
+        self.run.references.append(call)
         if any(id(x) in self.live for x in self._tensors((call.inputs, call.params))):
             self.live.update(id(x) for x in call.outputs)
         self.results.update(id(x) for x in call.outputs)
@@ -108,19 +108,19 @@ class _Recorder(Observer):
             given = {id(x) for x in self._tensors(inputs)}
             for x in outputs:
                 if id(x) not in self.results and id(x) not in given:
-                    self.recording.unknown[id(x)] = name
-                    self.recording.references.append(x)
+                    self.run.unknown[id(x)] = name
+                    self.run.references.append(x)
                     self.live.add(id(x))
 
     def became(self, x: Tensor, other: Tensor) -> None:
         if self.skipping:
             return
         before = new_tensor(x.array)  # for earlier calls: the Tensor before the change
-        for call in self.recording.calls:
+        for call in self.run.calls:
             call.inputs, call.params, call.outputs = mapped(
                 lambda y: before if y is x else y, (call.inputs, call.params, call.outputs)
             )
-        self.recording.inputs = [before if y is x else y for y in self.recording.inputs]
+        self.run.inputs = [before if y is x else y for y in self.run.inputs]
         for known in (self.live, self.results):
             known.update({id(before)} if id(x) in known else ())
         self._note(Call("identity", (other,), {}, (x,)))
@@ -145,17 +145,17 @@ def _arguments(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return values[:split], dict(zip(names, values[split:], strict=True))
 
 
-def record(model: Any, args: tuple[object, ...], kwargs: dict[str, object], whole: Whole) -> Recording:
+def calls_of(model: Any, args: tuple[object, ...], kwargs: dict[str, object], whole: Whole) -> ModelCalls:
     """Run a model and record its calls; ``whole`` decides which public operators are recorded as single calls."""
     inputs = [x for x in flatten((args, kwargs))[0] if isinstance(x, Tensor)]
-    recording = Recording(inputs, [])
-    with no_grad(), observing(_Recorder(recording, whole)):
+    run = ModelCalls(inputs, [])
+    with no_grad(), observing(_CallObserver(run, whole)):
         result = model(*args, **kwargs)
     for x in flatten(result)[0]:
         if not isinstance(x, Tensor):
             raise TypeError(f"export: the model must return only Tensors, got {type(x).__name__}")
-        recording.outputs.append(x)
-    return recording
+        run.outputs.append(x)
+    return run
 
 
 def resized(args: object, kwargs: object, changes: dict[int, dict[int, int]]) -> tuple[Any, Any]:

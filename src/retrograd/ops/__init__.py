@@ -2,6 +2,7 @@
 
 ``import retrograd`` loads the modules that nearly every program uses. Each other module is loaded when one of its
 public names or methods is first used, and all of them when the operator table or a submodule of this package is used.
+Every package above may import it.
 """
 
 import gc as _gc

@@ -1,8 +1,8 @@
 """Optimizers, with PyTorch's names and hyper-parameters, and the schedulers of their learning rates.
 
-``optimizer`` has the base class, ``steps`` the in-place arithmetic that the optimizers share, ``differentiable`` the
-updates that are recorded for differentiation, and ``lr_scheduler`` the schedulers. The packages ``training``,
-``sklearn`` and ``distributed`` import this package.
+``optimizer`` has the base class, ``array_updates`` the in-place arithmetic that the optimizers share,
+``differentiable`` the updates that are recorded for differentiation, and ``lr_scheduler`` the schedulers. The
+packages ``training``, ``sklearn`` and ``distributed`` import this package.
 """
 
 from importlib import import_module as _import_module

@@ -12,9 +12,9 @@ from ..core.arrays.blas import beside_pool
 from ..core.arrays.dtypes import float16, float32, precision
 from ..core.errors import describe
 from ..core.tensor.tensor import Tensor, new_tensor
+from .array_updates import decay_towards
 from .hyperparameters import LearningRate, NotNegative, ParamGroup, Range, hyperparameters, number, numbers
 from .optimizer import Optimizer, ParamsT, writable
-from .steps import decay_towards
 
 
 def _norm(x: Array) -> float:

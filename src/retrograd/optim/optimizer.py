@@ -26,9 +26,9 @@ from ..core.tensor.storage import is_saved, overlaps_itself, storage_of, unshare
 from ..core.tensor.tensor import Tensor, new_tensor, to_array
 from ..kernels import USEFUL
 from ..kernels.loops.elements import updates
+from .array_updates import Unscaled, step_with_scaling, update_arrays
 from .differentiable import record_update
 from .hyperparameters import ParamGroup, numbers
-from .steps import Unscaled, step_with_scaling, update_arrays
 
 Step = TypeVar("Step", bound=Callable[..., Any])
 # The name of a function in ``elements/updates.py``, the names of the state entries that it updates, and its factors

@@ -13,9 +13,9 @@ from ..core.tensor.tensor import Tensor
 from ..nn.base.module import Module
 from ..nn.layers.normalization import _BatchNorm
 from ..ops.make.creation import tensor
+from .array_updates import average_all
 from .lr_scheduler.base import LRScheduler, per_group, rates_of
 from .optimizer import Optimizer, writable
-from .steps import average_all
 
 Average = Callable[[Tensor, Tensor, Tensor | int], Tensor]
 AverageOfLists = Callable[[Sequence[Tensor], Sequence[Tensor], Tensor | int], None]

@@ -2,6 +2,7 @@
 
 NumPy's classes convert coefficients and points to NumPy arrays. The classes here are subclasses of them whose
 coefficients, points, data, roots and domains may be Tensors; results are differentiable with respect to all of these.
+No other package imports it.
 """
 
 from .families import chebyshev, hermite, hermite_e, laguerre, legendre, polynomial

@@ -25,7 +25,7 @@ from ..core.tensor.tensor import Tensor
 from ..ops.numpy.arguments import alike, tensor
 from ..ops.numpy.rules.linear_algebra import eigenvalues
 from ..ops.table.types import Operand
-from ..scipy.arguments import ArrayLike, detached, differentiable, floats
+from ..scipy.decorators import ArrayLike, detached, differentiable, floats
 
 Recurrence = Callable[[int], tuple[float, float, float]]
 

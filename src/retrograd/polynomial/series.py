@@ -11,7 +11,7 @@ from numpy.polynomial.polyutils import getdomain, mapparms
 from ..core.arrays.devices import Wrapping
 from ..core.tensor.tensor import Tensor
 from ..ops.numpy.arguments import floating, tensor
-from ..scipy.arguments import ArrayLike, detached, has_tensor
+from ..scipy.decorators import ArrayLike, detached, has_tensor
 from . import families
 from .families import Family, is_series
 

@@ -3,7 +3,7 @@
 A name that ``retrograd.scipy.linalg`` does not define is looked up in ``scipy.linalg``, and so on for other modules.
 Without a Tensor among the arguments, a function calls SciPy's function of that name. If SciPy's own function gets a
 Tensor, the error names the function of this package. This package may import all packages below ``func``, and SciPy
-only inside functions.
+only inside functions; ``array_api`` and ``polynomial`` import it.
 """
 
 from importlib import import_module as _import_module

@@ -18,7 +18,7 @@ from ..core.graph.primitive import Primitive, apply
 from ..core.tensor.tensor import Tensor
 from ..ops.numpy.arguments import tensor
 from ..ops.table.batching import in_front
-from .arguments import ArrayLike, differentiable, floats, has_tensor, other_names, scipys
+from .decorators import ArrayLike, differentiable, floats, has_tensor, other_names, scipys
 
 __all__ = [
     "dct", "dctn", "dst", "dstn", "fft", "fft2", "fftn", "fftshift", "fht", "hfft", "hfft2", "hfftn", "idct",

@@ -18,7 +18,7 @@ from ..ode.solution import Solution
 from ..ode.system import SolveError, Times
 from ..ops.numpy.arguments import tensor
 from ..ops.table.types import Operand
-from .arguments import ArrayLike, Function, detached, differentiable, floating_tensor, has_tensor, other_names, scipys
+from .decorators import ArrayLike, Function, detached, differentiable, floating_tensor, has_tensor, other_names, scipys
 from .quadrature import Integral, adaptive, one_number
 
 __all__ = [

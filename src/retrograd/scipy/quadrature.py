@@ -12,10 +12,10 @@ from .._generated import toplevel as ops
 from ..core.errors import describe
 from ..core.graph.modes import no_grad
 from ..core.tensor.tensor import Tensor, new_tensor
-from ..func.batching import vmap
 from ..func.implicit.vectors import bare
+from ..func.mapping import vmap
 from ..ops.numpy.arguments import tensor
-from .arguments import ArrayLike, Function, floating_tensor
+from .decorators import ArrayLike, Function, floating_tensor
 
 
 @cache

@@ -15,8 +15,8 @@ from ..core.graph.primitive import Primitive, apply
 from ..ops.numpy.arguments import axes_of, floating, tensor, tensors
 from ..ops.numpy.scipy_bessel import SPHERICAL
 from ..ops.numpy.scipy_special import JACOBI, RULES
-from ..ops.table.elementwise import elementwise
-from .arguments import ArrayLike, differentiable, is_mapped, other_names, scipys
+from ..ops.table.elementwise_primitives import elementwise
+from .decorators import ArrayLike, differentiable, is_mapped, other_names, scipys
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,8 +21,8 @@ from ..core.arrays.dtypes import DType, is_differentiable
 from ..core.arrays.fp_warnings import silent
 from ..core.graph.modes import no_grad
 from ..core.tensor.tensor import Tensor, new_tensor
-from ..func.batching import vmap
 from ..func.forward import jvp
+from ..func.mapping import vmap
 from ..func.reverse import vjp
 from ..ops.make.generators import manual_seed
 from ..ops.table.registry import Operator

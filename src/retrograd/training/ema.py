@@ -8,8 +8,8 @@ from typing import Any
 
 from ..core.tensor.tensor import Tensor, new_tensor
 from ..nn.base.module import Module
+from ..optim.array_updates import average_all
 from ..optim.optimizer import writable
-from ..optim.steps import average_all
 
 
 class EMA:

@@ -1,7 +1,7 @@
 """Load published weights into ``retrograd.models``, and save them, in the layout of Hugging Face's transformers.
 
-``loading`` and ``saving`` convert between names by the tables of ``names``; ``tokens`` reads tokenizer files. Programs
-and the command import it.
+``loading`` and ``saving`` convert between names by the tables of ``name_maps``; ``tokens`` reads tokenizer files.
+Programs and the command import it.
 """
 
 from .compact import Compact as Compact

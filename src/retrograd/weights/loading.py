@@ -17,7 +17,7 @@ from ..nn.init import no_random_weights
 from ..serialization import CorruptFileError, load
 from . import gguf
 from .compact import Compact, CompactEmbedding, CompactLinear
-from .names import ARCHITECTURES, Architecture
+from .name_maps import ARCHITECTURES, Architecture
 
 
 def load_model(path: str | os.PathLike[str], dtype: object = None, device: object = "cpu") -> nn.Module:

@@ -14,7 +14,7 @@ from ..files import replacing
 from ..models import BERT, GPT2, Llama
 from ..serialization import save
 from .loading import tied_weights
-from .names import ARCHITECTURES
+from .name_maps import ARCHITECTURES
 
 KINDS: dict[type[nn.Module], str] = {GPT2: "gpt2", Llama: "llama", BERT: "bert"}
 PREFIXES = {"llama": "model."}  # GPT-2 and BERT are published with and without a prefix

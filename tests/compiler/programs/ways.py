@@ -16,7 +16,7 @@ from unittest.mock import patch
 import numpy as np
 
 from retrograd.compiler.cpu import fusing, lowering, machine_code, product_kernels, regions
-from retrograd.compiler.cpu.steps import Unlowered
+from retrograd.compiler.cpu.region_steps import Unlowered
 from retrograd.compiler.passes import destinations, fused_loops, grouping, matrix_products, recomputing
 from retrograd.compiler.passes.grouping import grouped
 from retrograd.compiler.run import arenas, program_entry

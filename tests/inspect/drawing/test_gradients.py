@@ -11,7 +11,7 @@ import retrograd as rg
 from retrograd import inspect, nn
 from retrograd.inspect.drawing.gradients import LOOKS
 from retrograd.nn import functional as F
-from tests.inspect.drawing.test_page import browse, browsing
+from tests.inspect.drawing.formats.test_page import browse, browsing
 
 
 class Deep(nn.Module):

@@ -110,7 +110,7 @@ def test_lines_that_pass_keep_clear_of_items(name):
                 wide = (scene.size_of(level.items[a])[0] + scene.size_of(level.items[b])[0]) / 2
                 lines = row.index(b) - row.index(a) - 1
                 room = placing.APART + lines * placing.LINE
-                assert placed.centres[b] - placed.centres[a] >= wide + room - 1e-6
+                assert placed.centers[b] - placed.centers[a] >= wide + room - 1e-6
 
 
 @pytest.mark.parametrize("name", GRAPHS)
@@ -174,9 +174,9 @@ def test_random_levels_have_no_overlaps(seed):
     for row in level.rows:
         standing = [i for i in row if i >= 0]
         for a, b in zip(standing, standing[1:], strict=False):
-            gap = placed.centres[b] - placed.centres[a] - (items[a].size[0] + items[b].size[0]) / 2
+            gap = placed.centers[b] - placed.centers[a] - (items[a].size[0] + items[b].size[0]) / 2
             assert gap >= placing.APART - 1e-6
-    assert min(c - item.size[0] / 2 for c, item in zip(placed.centres, items, strict=True)) >= -1e-6
+    assert min(c - item.size[0] / 2 for c, item in zip(placed.centers, items, strict=True)) >= -1e-6
 
 
 def test_a_chain_is_one_straight_line():
@@ -185,7 +185,7 @@ def test_a_chain_is_one_straight_line():
     for function in (rg.exp, rg.sin, rg.cos, rg.tanh):
         y = function(y)
     (placed,) = inspect.draw(y)._scene.placed.values()
-    assert np.ptp(placed.centres) < 1e-6
+    assert np.ptp(placed.centers) < 1e-6
 
 
 @pytest.mark.slow
@@ -206,8 +206,8 @@ process.stdin.on("data", (part) => { text += part; }).on("end", () => {
   console.log(JSON.stringify(JSON.parse(text).map((data) => {
     unpack(data);
     const { placed, origin } = arranged(data, new Set(data.opened)), result = {};
-    for (const [key, { width, height, centres, tops, paths, heads, labels }] of placed) {
-      result[key] = { width, height, centres, tops, paths, heads, labels, origin: origin.get(key) };
+    for (const [key, { width, height, centers, tops, paths, heads, labels }] of placed) {
+      result[key] = { width, height, centers, tops, paths, heads, labels, origin: origin.get(key) };
     }
     return result;
   })));
@@ -235,7 +235,7 @@ def assert_placed(scene, found):
         theirs = found[str(key)]
         for ours, other in (
             ([placed.width, placed.height, *scene.origin[key]], [theirs["width"], theirs["height"], *theirs["origin"]]),
-            (placed.centres, theirs["centres"]),
+            (placed.centers, theirs["centers"]),
             (placed.tops, theirs["tops"]),
             (sum(placed.labels, ()), sum(theirs["labels"], [])),
             (figures_of(placed.paths), figures_of(theirs["paths"])),

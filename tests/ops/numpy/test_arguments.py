@@ -11,7 +11,7 @@ import pytest
 
 import retrograd as rg
 from retrograd.ops.numpy import protocol
-from retrograd.ops.numpy.functions import FACTS, FILES, INDICES, RULES, rule_of
+from retrograd.ops.numpy.function_table import FACTS, FILES, INDICES, RULES, rule_of
 from tests.ops.numpy.against_numpy import array, compare
 from tests.ops.numpy.test_protocol import CALLS, GAPS, SPD, SQUARE, A, B, V, W, known
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.ops.numpy.functions import RULES
+from retrograd.ops.numpy.function_table import RULES
 from tests.helpers.together import check_all, in_one_test
 
 

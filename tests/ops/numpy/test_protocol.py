@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.ops.numpy.functions import FACTS, INDICES, RULES, rule_of
+from retrograd.ops.numpy.function_table import FACTS, INDICES, RULES, rule_of
 from tests.ops.numpy.against_numpy import array, compare
 
 rng = np.random.default_rng(5)

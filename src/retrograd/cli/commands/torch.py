@@ -39,7 +39,7 @@ def add_parser(subparsers: Subparsers) -> None:
 def run_install(options: argparse.Namespace) -> int:
     """Write the distribution and print where it is."""
     from retrograd.compat.modules.toplevel import __version__
-    from retrograd.compat.packages.installation import InstallationError, install
+    from retrograd.compat.packages.distribution import InstallationError, install
 
     _warn_of_another_environment()
     try:
@@ -53,7 +53,7 @@ def run_install(options: argparse.Namespace) -> int:
 
 def run_remove(options: argparse.Namespace) -> int:
     """Delete the distribution and print where it was."""
-    from retrograd.compat.packages.installation import InstallationError, remove
+    from retrograd.compat.packages.distribution import InstallationError, remove
 
     _warn_of_another_environment()
     try:

@@ -14,8 +14,8 @@ from typing import IO, Any
 import numpy as np
 
 from ...safetensors_format import CorruptFileError
+from .allowed_names import FileNames, torch_names
 from .arrays import Placed, Storage, StorageType
-from .names import FileNames, torch_names
 from .sealed_pickle import SealedUnpickler
 from .zip_archives import Reader
 

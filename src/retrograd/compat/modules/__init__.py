@@ -1,4 +1,5 @@
 """Contents of PyTorch's modules that Retrograd has under another name, only in part, or without effect.
 
-``compat.names`` and ``compat.paths`` look names up in the ``NAMES`` of these files, one entry per module of PyTorch.
+``compat.legacy_names`` and ``compat.paths`` look names up in the ``NAMES`` of these files, one entry per module of
+PyTorch.
 """

@@ -11,7 +11,7 @@ from warnings import warn
 from ... import func as transforms
 from ...core.tensor.tensor import Tensor
 from ...func import functional_call, stack_module_state
-from ...func.batching import batch_size
+from ...func.mapping import batch_size
 from ...nn.base.module import Module
 from ...nn.layers.normalization import BatchNorm1d, BatchNorm2d, BatchNorm3d
 

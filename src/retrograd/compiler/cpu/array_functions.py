@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..program import Instruction, Value
+from .region_steps import Lowers, Place, Unlowered
 from .scalar_operations import choice, scalar
-from .steps import Lowers, Place, Unlowered
 
 
 def where(lowering: Lowers, instruction: Instruction) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...kernels.runtime.threads import PARTS
 from .emission import collapsed
-from .steps import Buffer, Map, Place, Step
+from .region_steps import Buffer, Map, Place, Step
 
 MAX_NODES = 24  # maximum number of nodes of a fused loop
 MIN_SHARED_ELEMENTS = 1 << 15  # minimum number of elements of a loop that threads share

@@ -7,7 +7,7 @@ import numpy as np
 from ..program import Instruction, Value, values_in
 from .emission import broadcast_strides
 from .numpy_loops import gathering
-from .steps import Lowers, Place, Unlowered, stand_in_of
+from .region_steps import Lowers, Place, Unlowered, stand_in_of
 
 
 def getitem(lowering: Lowers, instruction: Instruction) -> None:

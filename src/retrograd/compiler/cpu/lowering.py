@@ -29,8 +29,8 @@ from .interpreter.step_code import check
 from .numpy_loops import accumulation, factorization, loop_call, reduction
 from .optimizer_updates import Update, lower_step, lower_total_norm
 from .product_kernels import product
+from .region_steps import Buffer, Emit, Operand, Place, Step, Unlowered, check_step, map_step, row_major, stand_in_of
 from .scalar_operations import UFUNCS, scalar
-from .steps import Buffer, Emit, Operand, Place, Step, Unlowered, check_step, map_step, row_major, stand_in_of
 
 MAX_ELEMENTS = 1 << 15  # elements above which Python's overhead is small and separate instructions are as fast
 _PACKAGE = __file__[: -len("compiler/cpu/lowering.py")]

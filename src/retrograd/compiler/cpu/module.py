@@ -8,7 +8,7 @@ from ...kernels.runtime import thread_memory as at
 from ...kernels.runtime.threads import SHORT
 from .emission import SCALAR_TEXT, Body, Kernel
 from .machine_code import HEAD, ITEMS
-from .steps import Buffer, Place, Step, checked_pairs
+from .region_steps import Buffer, Place, Step, checked_pairs
 
 ELEMENTS_DIFFER = 1  # status: elements are not as the trace assumed
 INPUTS_OVERLAP = 2  # status: an input that is written overlaps another input

@@ -11,7 +11,7 @@ import numpy as np
 from ...core.arrays.dtypes import DType, int64
 from .emission import Body, Kernel, broadcast_strides, collapsed, type_of
 from .machine_code import LINALG, InnerLoop, inner_loop
-from .steps import Place, Step, Unlowered, kernel_of
+from .region_steps import Place, Step, Unlowered, kernel_of
 
 
 class NumpyCall(NamedTuple):

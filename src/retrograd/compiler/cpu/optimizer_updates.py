@@ -21,8 +21,8 @@ from ..trace.effects import run_step, set_grad
 from .emission import Body, Kernel, type_of
 from .machine_code import power, power_address
 from .numpy_loops import reduction
+from .region_steps import Lowers, Place, Step, Unlowered, kernel_of
 from .scalar_operations import scalar
-from .steps import Lowers, Place, Step, Unlowered, kernel_of
 
 MAX_ELEMENTS = 1 << 17  # elements of all parameters from which the optimizer's own loop, one pass by threads, is faster
 _DOUBLE = np.dtype(np.float64)

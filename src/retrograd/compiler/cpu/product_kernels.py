@@ -15,7 +15,7 @@ from ...kernels.runtime.denormals import FLUSH, flushes
 from ...kernels.tiles.vector_width import width
 from .emission import Body, Kernel, type_of
 from .machine_code import gemm, gemv, packing, tiles
-from .steps import Lowers, Place, Step, Unlowered, kernel_of
+from .region_steps import Lowers, Place, Step, Unlowered, kernel_of
 
 MAX_LOOP_MULTIPLICATIONS = MAX_MULTIPLICATIONS  # maximum of a product by loops; for more, BLAS is faster
 BLOCK_ROWS = 6  # rows of the block of the result in registers

@@ -20,7 +20,7 @@ from .interpreter.region_program import RegionProgram, execute
 from .lowering import Lowering, is_view
 from .module import Module
 from .optimizer_updates import Update
-from .steps import Buffer, Place, Unlowered, plan_arena, set_lifetimes
+from .region_steps import Buffer, Place, Unlowered, plan_arena, set_lifetimes
 
 MIN_INSTRUCTIONS = 3  # minimum number of instructions of a region
 LARGE_PROGRAM = 1 << 22  # bytes of all results from which machine code gains too little

@@ -16,7 +16,7 @@ import numpy as np
 from ...core.arrays.devices import cupy_backend
 from ...core.arrays.dtypes import DType
 from ..cpu.optimizer_updates import Terms, Update, gradients_of
-from ..cpu.steps import Unlowered
+from ..cpu.region_steps import Unlowered
 from ..passes.expressions import row_major
 from ..program import Instruction, Value
 from ..trace.effects import run_step

@@ -10,7 +10,7 @@ import numpy as np
 from ...core.arrays import Array
 from ...core.arrays.fp_warnings import silent
 from ..cpu import compiled_regions
-from ..cpu.steps import Unlowered
+from ..cpu.region_steps import Unlowered
 from ..passes import optimized
 from ..passes.constants import fold_constants
 from ..passes.expressions import keeps_shapes

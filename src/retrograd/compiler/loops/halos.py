@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..cpu.steps import row_major
+from ..cpu.region_steps import row_major
 from ..program import Instruction, Value, replaced
 
 MIN_ROLLS = 2  # minimum rolls of one array

@@ -22,7 +22,7 @@ from ..cpu.fusing import fused_maps, without_repeated_copies
 from ..cpu.interpreter.region_program import RegionProgram, Repeated, execute
 from ..cpu.lowering import Lowering
 from ..cpu.module import Module
-from ..cpu.steps import Buffer, Step, Unlowered, plan_arena, set_lifetimes
+from ..cpu.region_steps import Buffer, Step, Unlowered, plan_arena, set_lifetimes
 from ..program import Instruction, Value
 from ..run import arenas
 

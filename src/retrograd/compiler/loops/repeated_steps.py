@@ -15,7 +15,7 @@ import numpy as np
 
 from ...core.arrays import Array
 from ...core.arrays.dtypes import DType
-from ..cpu.steps import row_major
+from ..cpu.region_steps import row_major
 from ..passes.expressions import keeps_shapes
 from ..passes.order import versions
 from ..program import Arguments, Instruction, Program, Value, replaced

@@ -2,5 +2,5 @@
 
 ``tracer`` drives the trace and ``traced_arrays`` has its array type. ``effects`` and ``escapes`` find changes to
 objects outside of the function, ``sizes`` merges the programs of several sizes. The result is a ``Program`` for
-``compiler/passes`` and ``compiler/run``; nothing outside the compiler imports these modules.
+``compiler/passes`` and ``compiler/run``; outside of the compiler only ``compat`` imports a module.
 """

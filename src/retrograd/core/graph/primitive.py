@@ -32,10 +32,10 @@ from ..arrays.layout import in_row_major
 from ..errors import call_error, operator_error
 from ..tensor.storage import Storage, Token, borrowed, mark_created, share_view, shares_memory, token_of
 from ..tensor.tensor import Tensor, new_tensor, to_array
+from .call_node import late_observers, node_of_call, saved_of, tell_late
 from .modes import modes, unrecorded, watchers
 from .nodes import NOTHING, Node, new_node, next_sequence
 from .plan import InPlace, Params, Plan, Rule, bind, rule_arguments
-from .record import late_observers, record_node, saved_of, tell_late
 
 primitives: WeakSet[Primitive] = WeakSet()
 # Functions applied to each new primitive; bfloat16, in which NumPy cannot compute, adds one when it is first used.
@@ -557,7 +557,7 @@ def _apply(primitive: Primitive, inputs: tuple[Any, ...], params: Params, beside
         outs = [out]
         tensors = (new_tensor(out),)
         record = record and is_differentiable(out.dtype)
-    node = record_node(primitive, inputs, arrays, params, residuals, outs, tensors, needs) if record else None
+    node = node_of_call(primitive, inputs, arrays, params, residuals, outs, tensors, needs) if record else None
     if node is not None:
         if primitive.outputs == 1:
             tensors[0]._node = node

@@ -21,11 +21,11 @@ from ..arrays.devices import as_array_like, is_array
 from ..arrays.dtypes import promoted
 from ..arrays.layout import broadcast_shapes
 from ..errors import describe
+from ..graph.call_node import node_of_call
 from ..graph.modes import modes, no_grad, watchers
 from ..graph.nodes import Node
 from ..graph.plan import Params
 from ..graph.primitive import Primitive, apply, apply1, apply2
-from ..graph.record import record_node
 from ..tensor.mutation import (
     COPY,
     EMBED,
@@ -539,7 +539,7 @@ def _write(level: Level, primitive: Primitive, x: Tensor, inputs: tuple[object, 
     needs = tuple([isinstance(value, Tensor) and value._requires for value in lifted])
     node: Node | None = None
     if primitive.differentiable and modes.grad_enabled and True in needs:
-        node = record_node(primitive, lifted, arrays, params, (), (result,), (x,), needs)
+        node = node_of_call(primitive, lifted, arrays, params, (), (result,), (x,), needs)
         if node is not None:
             node.shape, node.dtype = array.shape, array.dtype
     value = result.value

@@ -25,11 +25,11 @@ from ..arrays.half_precision import in_float32
 from ..arrays.layout import broadcast_shapes
 from ..arrays.unbuffered import ufunc_at
 from ..errors import call_error, describe, operator_error
+from ..graph.call_node import saved_of
 from ..graph.modes import modes, watchers
 from ..graph.nodes import NOTHING, Node, edge_of, new_node, next_sequence, saved_by
 from ..graph.plan import Params, Plan
 from ..graph.primitive import ZEROS, Primitive
-from ..graph.record import saved_of
 from ..named_tuples import NamedTuple
 from .storage import (
     LOCAL_ONLY,

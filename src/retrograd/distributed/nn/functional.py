@@ -17,7 +17,7 @@ from ...core.tensor.tensor import Tensor, new_tensor
 from ...ops.table.documentation import like
 from .. import collectives as plain
 from ..groups import group_of
-from ..reductions import ReduceOp
+from ..reduce_ops import ReduceOp
 
 
 def _like(x: Tensor) -> Tensor:

@@ -23,7 +23,7 @@ import numpy as np
 from ...core.graph.primitive import Primitive
 from ...ops.math.special.libraries import library_for
 from ...ops.table.batching import given
-from ...ops.table.elementwise import elementwise
+from ...ops.table.elementwise_primitives import elementwise
 
 Array = Any
 

@@ -14,7 +14,7 @@ from ...core.graph.primitive import apply
 from ...core.tensor.tensor import Tensor, new_tensor
 from ...ops.make.generators import default_generator
 from ...ops.make.random_arrays import drawn_from
-from ...ops.table.elementwise import elementwise
+from ...ops.table.elementwise_primitives import elementwise
 from ..utils import eps_of, tiny_of
 from .beta_derivative import DIRICHLET
 from .gamma_derivative import RELATIVE_SLOPE

@@ -16,7 +16,7 @@ from ..._generated.toplevel import broadcast_tensors
 from ...core.graph.primitive import apply
 from ...core.tensor.tensor import Tensor
 from ...ops.math.special.libraries import library_for
-from ...ops.table.elementwise import elementwise
+from ...ops.table.elementwise_primitives import elementwise
 from .von_mises_derivative import unit_nodes
 
 Array = Any

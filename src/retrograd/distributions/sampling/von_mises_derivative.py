@@ -14,7 +14,7 @@ import numpy as np
 
 from ...core.arrays import Array
 from ...ops.math.special.libraries import library_for
-from ...ops.table.elementwise import elementwise
+from ...ops.table.elementwise_primitives import elementwise
 
 _END = 40.0  # the integrals end where the density has fallen by the factor e^-40
 

@@ -28,7 +28,7 @@ from ...core.graph.nodes import NOTHING, Node, edge_of, new_node, next_sequence,
 from ...core.graph.primitive import Primitive, select_plan
 from ...core.tensor.storage import borrowed, storage_of
 from ...core.tensor.tensor import Tensor, new_tensor
-from ...ops.table.elementwise import IDENTITY
+from ...ops.table.elementwise_primitives import IDENTITY
 from ..forward import Tangent, jvp_through
 from ..function_graph import Edge
 from ..nests import Structure
@@ -99,7 +99,7 @@ class LinearSolve:
 
 def matrix_of(product: Linear, space: Vectors) -> Array:
     """Return the matrix of a linear function, of shape (*examples, size, size)."""
-    from ..batching import vmap
+    from ..mapping import vmap
 
     lead = space.vector(space.leaves(_zeros(space)))
     xp = array_module(lead)
@@ -132,7 +132,7 @@ def _per_example(solve: Solver, product: Linear, structure: Structure, b: Leaves
 
         return list(structure.leaves_of(solve(on_nests, structure.unflatten(b)), "the solution"))
     from ...core.mapping.batched import Batched
-    from ..batching import vmap
+    from ..mapping import vmap
 
     def example(*leaves: Tensor) -> Leaves:
         level = modes.level

@@ -4,7 +4,7 @@ All nodes get their coefficient k before any gets k + 1, in the order in which t
 that applies:
 
 * its primitive is linear in the inputs that move: each coefficient is the tangent of the inputs' coefficients;
-* a recurrence of ``rules``, or the product rule of a bilinear primitive;
+* a recurrence of ``recurrences``, or the product rule of a bilinear primitive;
 * its derivative rule. From ``y' = f'(x) x'`` follows ``k y_k = [f'(x) x']_(k-1)``. The rule is called once with
   Tensors and recorded, and the series of that smaller graph are computed beside the outer ones, one order behind.
 """
@@ -24,7 +24,7 @@ from ...core.graph.primitive import Primitive
 from ...core.tensor.tensor import Tensor, new_tensor
 from ..forward import tangent_through
 from ..function_graph import Edge, begin
-from .rules import BILINEAR, RULES, Coefficient, Expanded, Recurrence, Series, at, plus
+from .recurrences import BILINEAR, RULES, Coefficient, Expanded, Recurrence, Series, at, plus
 
 Saved: TypeAlias = tuple[Any, ...]  # in the order of a primitive's layout
 

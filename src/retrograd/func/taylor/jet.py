@@ -13,10 +13,10 @@ from ...core.tensor.storage import shares_memory
 from ...core.tensor.tensor import Tensor, new_tensor
 from ...ops.table.documentation import like
 from ..forward import jvp, points_of
-from ..function_graph import Edge, Recorded, directions_of, ones_at, record, zeros_at
+from ..function_graph import Edge, FunctionGraph, directions_of, ones_at, record, zeros_at
 from ..nests import flatten
 from .expansion import Expansion, NoSeries
-from .rules import Series, at
+from .recurrences import Series, at
 
 
 @like(jvp, raises="ValueError")
@@ -66,7 +66,7 @@ def jet(
     return recorded.value(), [recorded.structure.unflatten(found) for found in rest]
 
 
-def _expanded(recorded: Recorded, terms: list[list[Tensor]]) -> list[list[Tensor]]:
+def _expanded(recorded: FunctionGraph, terms: list[list[Tensor]]) -> list[list[Tensor]]:
     """Return the derivatives of every order of a recorded function, by its Taylor coefficients."""
     order = len(terms)
     directions = [x for row in terms for x in row]

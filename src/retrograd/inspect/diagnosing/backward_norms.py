@@ -17,7 +17,7 @@ from ...core.graph.nodes import Node
 from ...core.graph.observers import Observer
 from ..record import Record
 from ..statistics import blocks
-from .recording import Array
+from .step_recorder import Array
 
 _SMALL = 1e-30  # the sum of squares below which float32 loses digits
 

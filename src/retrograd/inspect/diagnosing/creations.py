@@ -13,8 +13,8 @@ from weakref import WeakKeyDictionary, ref
 from ...core.graph.modes import modes
 from ...core.source_location import user_site
 from ...core.tensor.tensor import Tensor
-from .recording import Array, mark
 from .run import Loader, Loading, Run, Schedule, Thawed
+from .step_recorder import Array, mark
 
 if TYPE_CHECKING:
     from ...nn.base.module import Module

@@ -14,8 +14,8 @@ from ...core.graph.observers import Observer, attach, detach
 from ...core.graph.plan import Recordable
 from ...core.source_location import Site, user_site
 from ...core.tensor.tensor import Tensor, is_dense
-from .recording import SELECTIONS, Array, Inputs, Params, StepRecorder, moves, start_of, tensors_in
 from .run import Data, Evaluation, Optimized, Renewal, Run
+from .step_recorder import SELECTIONS, Array, Inputs, Params, StepRecorder, moves, start_of, tensors_in
 
 if TYPE_CHECKING:
     from ...nn.base.module import Module

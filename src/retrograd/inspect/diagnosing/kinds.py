@@ -18,8 +18,8 @@ from ...core.tensor.tensor import Tensor
 from ..record import Record
 from .findings import JSON, Finding, as_json, figure
 from .probes.replay import Budget
-from .recording import Array, Call, Source, Step
 from .run import Optimized, Run
+from .step_recorder import Array, Call, Source, Step
 
 if TYPE_CHECKING:
     from .probes.replay import Curves, Edit, Program

@@ -7,8 +7,8 @@ import numpy as np
 from ...core.graph.modes import modes
 from ...core.tensor.tensor import Tensor
 from .creations import Patches, Plain
-from .recording import Array
 from .run import Run
+from .step_recorder import Array
 
 _MOST = 1 << 20  # class indices kept
 _PAIRS = 1 << 22  # bytes of inputs kept with them

@@ -25,7 +25,8 @@ from .first_calls import AtEvaluation, Renewals, UntilGraph
 from .forwards import Forwards, outermost_call
 from .labels_seen import Labels
 from .own_updates import OwnUpdates, equal, keep_gradients, values_of
-from .recording import (
+from .run import Evaluation, Optimized, Run, StepHistory
+from .step_recorder import (
     Array,
     StepRecorder,
     beginning,
@@ -39,7 +40,6 @@ from .recording import (
     scale_of,
     smallest_with_gradient,
 )
-from .run import Evaluation, Optimized, Run, StepHistory
 
 if TYPE_CHECKING:
     from ...nn.base.module import Module

@@ -12,8 +12,8 @@ from ...core.source_location import Site
 from ...core.tensor.tensor import Tensor, is_dense
 from ...nn.parameter import Parameter
 from ...optim.sgd import SGD
-from .recording import Array, Step, beginning, start_of
 from .run import Optimized, Run, StepHistory
+from .step_recorder import Array, Step, beginning, start_of
 
 _TRIES = 3  # backward passes after which all leaves are looked at
 _ROUNDING = 1e-7  # of the largest number of a parameter

@@ -104,7 +104,7 @@ function layers() {
   const figure = $("layers"), step = measuredBefore(when);
   const at = (index) => RUN.layers.map(([, names]) => normOf(names, index));
   let now = at(step), first = step ? at(0) : [], names = RUN.layers.map(([module]) => module);
-  let items = RUN.layers.map(([, found]) => vertexOf.get(found[0])), title = "Gradient by layer", note = `${DATA.steps[step]}${step ? `; grey: ${DATA.steps[0]}` : ""}`;
+  let items = RUN.layers.map(([, found]) => vertexOf.get(found[0])), title = "Gradient by layer", note = `${DATA.steps[step]}${step ? `; gray: ${DATA.steps[0]}` : ""}`;
   const loop = DATA.boxes.findIndex(({ runs }) => runs && spreadOf(runs) > spreadOf(now));
   if (loop >= 0) {
     [now, first, title, note] = [DATA.boxes[loop].runs, [], `Gradient by repetition${DATA.boxes[loop].title ? ` of ${DATA.boxes[loop].title}` : ""}`, "the last: next to the loss"];

@@ -18,10 +18,10 @@ from ..drawing.formats.page import page_of
 from ..drawing.grouping import group
 from ..drawing.layout.scene import Scene
 from ..drawing.picture import Picture, Vertex
-from ..drawing.steps import Step
-from ..drawing.trace_picture import forward_records, traced_picture
+from ..drawing.record_picture import forward_records, traced_picture
+from ..drawing.training_steps import Step
 from ..pages.template import asset, json_inside
-from ..tracing import Records
+from ..records import Records
 from .backward_norms import visited
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...optim.lr_scheduler.base import LRScheduler
     from ...optim.optimizer import Optimizer
     from .backward_norms import OperatorNorms
-    from .recording import Array, Call, Opened, Step
+    from .step_recorder import Array, Call, Opened, Step
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..pages.template import framed
-from ..tracing import Records
+from ..records import Records
 from .formats.svg import summary, svg_of
 from .formats.text import dot_of, mermaid_of
 from .gradients import usual_norm
@@ -14,9 +14,9 @@ from .grouping import group, shorten_names
 from .layout.scene import Scene
 from .nested_boxes import add_box_flows, divide, name_once
 from .picture import Picture
+from .record_picture import traced_picture
 from .repeats import fold_repeats
 from .scalars import is_value, scalar_picture
-from .trace_picture import traced_picture
 
 
 class Drawing:

@@ -95,7 +95,7 @@ class Picture:
     """Vertices in topological order, their edges, and boxes, outer before inner.
 
     ``steps`` are the titles of the steps for which gradients are known, and ``step`` is the index of the one shown.
-    Gradients near the norm ``usual`` are grey. ``classes`` are the class names of modules by path. ``unfolded``
+    Gradients near the norm ``usual`` are gray. ``classes`` are the class names of modules by path. ``unfolded``
     are its ``sizes`` before repetitions were folded.
     """
 

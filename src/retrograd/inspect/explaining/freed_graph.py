@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from ...core.graph.nodes import Node, edge_of, leading_to
 from ...core.tensor.tensor import Tensor
 from ..record import Record
-from ..trace_observer import Recorder
+from ..recorder import Recorder
 from .explanation import SHOWN, Explanation, Grouping, Parts
 from .labels import call_of
 from .missing_gradient import reasons_of_none

@@ -9,8 +9,8 @@ from ...core.arrays.dtypes import is_differentiable
 from ...core.graph.nodes import Node, edge_of, reachable
 from ...core.tensor.tensor import Tensor
 from ..record import Departure, Input, Record
+from ..recorder import Recorder
 from ..stepping.stepper import leaves_below
-from ..trace_observer import Recorder
 from .flow import Flow
 from .labels import call_of, name_of
 

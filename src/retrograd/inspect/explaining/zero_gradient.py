@@ -10,7 +10,7 @@ from ...core.graph.nodes import Node
 from ...core.tensor.tensor import Tensor
 from ...func.forward import jvp_through
 from ..statistics import statistics
-from ..stepping.rules import rule_source, user_function, values_read
+from ..stepping.rule_source import rule_source, user_function, values_read
 from .flow import Flow, PathObserver
 from .labels import call_of, counted, name_of
 

@@ -26,7 +26,7 @@ from ...core.mapping.batched import Batched
 from ...core.source_location import Site, user_site
 from ...core.tensor.tensor import Tensor, is_dense
 from ..record import Record
-from ..trace_observer import is_layered
+from ..recorder import is_layered
 from .gradient_norms import GradientNorms
 from .history import MOVING, Past, Watched, as_read, tensor_inputs
 from .optimizer_steps import Step, report_step

@@ -22,7 +22,7 @@ from ...core.tensor.storage import byte_span
 from ...core.tensor.tensor import Tensor, new_tensor
 from ..memory import owner_of
 from ..record import Departure, Input, Record
-from ..trace_observer import Recorder
+from ..recorder import Recorder
 
 _MOST_BYTES = 1 << 28
 _STEPS = 40

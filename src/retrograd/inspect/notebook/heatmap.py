@@ -11,7 +11,7 @@ import numpy as np
 
 from ..drawing.figures import number
 
-# Colors from the most negative to the most positive number, through a grey that is visible on white and black.
+# Colors from the most negative to the most positive number, through a gray that is visible on white and black.
 # Values that are not finite have their own color. Blue and orange are distinct for color-blind people.
 NEGATIVE, MIDDLE, POSITIVE, MISSING = (0, 114, 178), (208, 212, 218), (213, 94, 0), (204, 0, 153)
 ROWS, COLUMNS = 32, 64  # the largest size of a heat map
@@ -43,7 +43,7 @@ def heat_map(values: np.ndarray) -> str:
     cell = max(3, min(14, 320 // columns, 160 // rows))
     image = base64.b64encode(_png(colors.round().astype(np.uint8))).decode()
     return (
-        f'<img alt="heat map of the values" title="blue: {number(-largest)}, grey: 0, orange: {number(largest)}" '
+        f'<img alt="heat map of the values" title="blue: {number(-largest)}, gray: 0, orange: {number(largest)}" '
         f'src="data:image/png;base64,{image}" width="{max(14, columns * cell)}" height="{max(14, rows * cell)}" '
         'style="image-rendering:pixelated;display:block;max-width:100%;margin:0">'
     )

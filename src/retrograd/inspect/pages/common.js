@@ -100,7 +100,7 @@ function curvePath(values, scale, across) {
   return text;
 }
 
-// ---- The colours of gradients: the same as gradients.py ----------------------------------------------------------
+// ---- The colors of gradients: the same as gradients.py ----------------------------------------------------------
 
 function levelOf(norm, scale) {
   if (norm === null || norm === undefined) return "none";

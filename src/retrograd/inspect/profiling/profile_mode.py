@@ -11,8 +11,8 @@ from typing import Any
 from ...core.graph.modes import Mode, modes
 from ...core.source_location import user_frame
 from ..pages.template import framed
-from ..trace_observer import own
-from ..tracing import Grouping, Groups, Records
+from ..recorder import own
+from ..records import Grouping, Groups, Records
 from . import export, listing, page
 from .profiler import Profiled, Profiler
 

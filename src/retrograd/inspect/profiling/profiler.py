@@ -14,8 +14,8 @@ from ...core.source_location import Site, stack_of, user_frame
 from ...core.tensor.tensor import Tensor, is_dense
 from ..memory import owner_of
 from ..record import Record
-from ..trace_observer import Recorder, is_layered, own
-from ..tracing import Records
+from ..recorder import Recorder, is_layered, own
+from ..records import Records
 from .live_arrays import LiveArrays, Part
 from .outside_time import OutsideTime, Stack, is_loading
 

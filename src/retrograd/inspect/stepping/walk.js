@@ -21,8 +21,8 @@ function list(title, rows) {
   }
 }
 
-// The values of an array as colours: blue below 0, orange above, like the heat maps of notebooks.
-const BLUE = [0, 114, 178], GREY = [208, 212, 218], ORANGE = [213, 94, 0], ODD = [204, 0, 153];
+// The values of an array as colors: blue below 0, orange above, like the heat maps of notebooks.
+const BLUE = [0, 114, 178], GRAY = [208, 212, 218], ORANGE = [213, 94, 0], ODD = [204, 0, 153];
 const SHADES = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmno";
 function heat(parent, [part, rows, columns, largest, letters]) {
   const canvas = html("canvas", undefined, parent), pen = canvas.getContext("2d");
@@ -31,12 +31,12 @@ function heat(parent, [part, rows, columns, largest, letters]) {
   const cell = Math.max(4, Math.min(12, Math.floor(280 / columns)));
   canvas.style.cssText = `width:${columns * cell}px;height:${rows * cell}px`;
   canvas.setAttribute("role", "img");
-  canvas.title = `${part ? `part ${part}, ` : ""}blue ${-Number(largest)}, grey 0, orange ${largest}`;
+  canvas.title = `${part ? `part ${part}, ` : ""}blue ${-Number(largest)}, gray 0, orange ${largest}`;
   canvas.setAttribute("aria-label", `heat map, ${canvas.title}`);
   const image = pen.createImageData(columns, rows);
   [...letters].forEach((letter, index) => {
     const share = SHADES.indexOf(letter) / 20 - 1, end = share < 0 ? BLUE : ORANGE;
-    const color = letter === "z" ? ODD : GREY.map((grey, channel) => Math.round(grey + (end[channel] - grey) * Math.abs(share)));
+    const color = letter === "z" ? ODD : GRAY.map((gray, channel) => Math.round(gray + (end[channel] - gray) * Math.abs(share)));
     image.data.set([...color, 255], 4 * index);
   });
   pen.putImageData(image, 0, 0);
@@ -78,11 +78,11 @@ function goTo(step) {
     list("Gradient of", event.went);
   } else add(told, "p", step ? "All gradients are computed." : `${count} operators; the next one is the last that ran forward.`);
   if (event && $("follow").checked) follow(event.vertex);
-  colour(step);
+  color(step);
   if (event) reveal(seen(event.vertex));
 }
 
-function colour(step) {
+function color(step) {
   for (const element of world.querySelectorAll(".now, .done, .target")) element.classList.remove("now", "done", "target");
   WALK.steps.slice(0, Math.max(0, step - 1)).forEach(({ vertex }) => $(`v${vertex}`)?.classList.add("done"));
   const event = WALK.steps[step - 1];
@@ -116,7 +116,7 @@ keys.prepend(key, meaning);
 $("follow").addEventListener("change", () => goTo(Number(range.value)));
 for (const element of document.querySelectorAll(".following")) show(element, DATA.boxes.length > 0);
 const redrawn = redraw;
-redraw = () => { redrawn(); colour(Number(range.value)); };
+redraw = () => { redrawn(); color(Number(range.value)); };
 goTo(Math.min(1, WALK.steps.length));
 const refitted = refit;
 refit = () => {

@@ -83,7 +83,7 @@ class Activation:
 
 
 @dataclass(slots=True)
-class Record:
+class StepRecord:
     """One step: its losses and gradients, and the size of its update.
 
     Attributes:

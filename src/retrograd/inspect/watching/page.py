@@ -15,8 +15,8 @@ import numpy as np
 from ...nn.base.module import Module
 from ...optim.optimizer import Optimizer
 from ..pages.template import asset, filled, json_inside
-from .measures import Activation, Distribution, Record
-from .rules import Alarm, cause_of
+from .alarm_rules import Alarm, cause_of
+from .measures import Activation, Distribution, StepRecord
 
 _MOST = 400  # records on the page
 _COLUMNS = 60  # records with histograms
@@ -36,7 +36,7 @@ class Watched(Protocol):
         """The name of the model."""
 
     @property
-    def records(self) -> list[Record]:
+    def records(self) -> list[StepRecord]:
         """A record for each recorded step."""
 
     @property
@@ -59,10 +59,10 @@ def data_of(w: Watched, most: int = _MOST) -> dict[str, object]:
     columns = sorted({round(place) for place in np.linspace(0, len(records) - 1, min(_COLUMNS, len(records)))})
     places = list(dict.fromkeys(name for record in records for name in record.activations))
 
-    def over(read: Callable[[Record], float | None]) -> list[float | str | None]:
+    def over(read: Callable[[StepRecord], float | None]) -> list[float | str | None]:
         return _plain(map(read, records))
 
-    def each(read: Callable[[Record], Sequence[float]], most: int | None) -> list[list[float | str | None]]:
+    def each(read: Callable[[StepRecord], Sequence[float]], most: int | None) -> list[list[float | str | None]]:
         """Return a curve for each of the first figures of the records."""
         count = max(len(read(record)) for record in records)
         return [

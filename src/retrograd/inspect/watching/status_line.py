@@ -7,8 +7,8 @@ import sys
 import time
 from collections.abc import Sequence
 
-from .measures import Record
-from .rules import Alarm, short
+from .alarm_rules import Alarm, short
+from .measures import StepRecord
 
 _SECONDS = 0.1  # the minimum time between two updates
 
@@ -21,7 +21,7 @@ class StatusLine:
         self._shown = 0.0
         self._width = 0
 
-    def show(self, record: Record, raised: Sequence[Alarm], alarms: int) -> None:
+    def show(self, record: StepRecord, raised: Sequence[Alarm], alarms: int) -> None:
         """Print new alarms and update the line."""
         if not self.on:
             return
@@ -45,7 +45,7 @@ class StatusLine:
         self._width = 0 if end else len(text)
 
 
-def line_of(record: Record, alarms: int) -> str:
+def line_of(record: StepRecord, alarms: int) -> str:
     """Return a record as one line."""
     ratios = sorted(record.update_ratios.values())
     parts = [f"step {record.step}"]

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .measures import Distribution, Record
-from .rules import Alarm
+from .alarm_rules import Alarm
+from .measures import Distribution, StepRecord
 
 
 class Board:
@@ -32,7 +32,7 @@ class Board:
         elif not hasattr(target, "add_scalar"):
             raise TypeError(f"watch: tensorboard must be a folder or a SummaryWriter, got {type(target).__name__}")
 
-    def write(self, record: Record, raised: Sequence[Alarm]) -> None:
+    def write(self, record: StepRecord, raised: Sequence[Alarm]) -> None:
         """Append to each curve and to the histograms."""
         figures: dict[str, float] = {
             "watch/gradient_norm": record.total_norm,

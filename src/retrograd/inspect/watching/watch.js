@@ -1,6 +1,6 @@
 const W = 460, H = 210, LEFT = 52, RIGHT = 10, TOP = 10, BOTTOM = 24;
 const steps = DATA.steps, first = steps[0], last = steps[steps.length - 1];
-const MOST = 8; // curves in colour at first
+const MOST = 8; // curves in color at first
 let at = steps.length - 1;
 const charts = [];
 
@@ -29,7 +29,7 @@ const dashes = (place) => (place % 8 < 4 ? "none" : place < 8 ? "6 3" : "2 3");
 const ink = (place) => `stroke:var(--c${place % 8});stroke-dasharray:${dashes(place)}`;
 
 class Chart {
-  // series: [{name, values}]; those with a place among `shown` are drawn in colour, the others faintly.
+  // series: [{name, values}]; those with a place among `shown` are drawn in color, the others faintly.
   constructor(title, note, series, options = {}) {
     Object.assign(this, { title, series, options });
     this.figure = html("figure", undefined, $("charts"));
@@ -248,7 +248,7 @@ function tables() {
   ]);
 }
 
-// A click on an alarm goes to its step, and shows what alarmed alone in colour.
+// A click on an alarm goes to its step, and shows what alarmed alone in color.
 function choose(alarm, button) {
   for (const other of document.querySelectorAll("#alarms button")) other.setAttribute("aria-pressed", other === button);
   go(nearest(alarm.step));

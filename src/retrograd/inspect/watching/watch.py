@@ -25,9 +25,9 @@ from ...nn.base.containers import ModuleDict
 from ...nn.base.module import Module
 from ...optim.optimizer import Optimizer
 from ..pages.template import framed
-from .measures import Reading, Record, distributions, norm_of, reading
+from .alarm_rules import Alarm, Rules, cause_of
+from .measures import Reading, StepRecord, distributions, norm_of, reading
 from .page import data_of, page_of
-from .rules import Alarm, Rules, cause_of
 from .status_line import StatusLine
 from .tensorboard import Board
 from .watcher import Watcher
@@ -43,7 +43,7 @@ _ELEMENTS = 1 << 19  # or at this number of sampled elements
 class _Pending(NamedTuple):
     """A record without distributions and activations yet."""
 
-    record: Record
+    record: StepRecord
     weights: dict[str, Reading]
     gradients: dict[str, Reading]
     shapes: dict[str, tuple[int, ...]]
@@ -70,7 +70,7 @@ class watch:
         live: show the latest figures and the alarms on standard error; by default if it is a terminal.
 
     Attributes:
-        records: a ``Record`` for each recorded step; above 2,000 records, older ones are thinned out.
+        records: a ``StepRecord`` for each recorded step; above 2,000 records, older ones are thinned out.
         steps: the number of steps so far.
         alarms: texts with figure, parameter, reason and advice; each has ``step``, ``reason``, ``name`` and ``figure``.
             A lasting problem raises one alarm. A healthy run raises none.
@@ -122,7 +122,7 @@ class watch:
         self.model = model
         self._roots: list[Module] = roots if several else [model]
         self.every = every
-        self._records: list[Record] = []
+        self._records: list[StepRecord] = []
         self._alarms: list[Alarm] = []
         self._pending: list[_Pending] = []
         self._elements = 0  # the number of sampled elements of the pending records
@@ -135,7 +135,7 @@ class watch:
         self.steps = 0
         self._watcher: Watcher | None = None
         self._guests: list[RemovableHandle] = []
-        self._record: Record | None = None
+        self._record: StepRecord | None = None
         self._parameters: dict[str, Tensor] = {}  # the parameters of the current record
         self._weights: dict[str, Reading] = {}
         self._gradients: dict[str, Reading] = {}
@@ -149,7 +149,7 @@ class watch:
         return " and ".join(self.model._modules) if several else type(self.model).__name__
 
     @property
-    def records(self) -> list[Record]:
+    def records(self) -> list[StepRecord]:
         """A record for each recorded step."""
         self._complete()
         return self._records
@@ -241,7 +241,7 @@ class watch:
         if self._watcher is None:
             return
         if self._record is None:
-            self._record = Record(self.steps)
+            self._record = StepRecord(self.steps)
             self._parameters = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
         mine = set(map(id, _parameters(optimizer)))
         with silent():
@@ -270,7 +270,7 @@ class watch:
                 if not frozen:
                     self._before[name] = p.array.copy()
 
-    def _compare(self, record: Record, optimizer: Optimizer) -> None:
+    def _compare(self, record: StepRecord, optimizer: Optimizer) -> None:
         """Compute the update ratios."""
         mine = set(map(id, _parameters(optimizer)))
         for name, p in self._parameters.items():
@@ -279,7 +279,7 @@ class watch:
                 norm, move = self._weights[name].norm, norm_of(np.subtract(p.array, before, out=before))
                 record.update_ratios[name] = move / norm if norm else (inf if move else 0.0)
 
-    def _finish(self, record: Record) -> None:
+    def _finish(self, record: StepRecord) -> None:
         """Store the record of the finished step for later completion."""
         watcher = self._watcher
         assert watcher is not None
@@ -336,7 +336,7 @@ class watch:
         self._live.show(self._records[-1], raised_now, len(self._alarms))
         self._completed = time.monotonic()
 
-    def _dead(self, record: Record, place: str, alive: Array) -> float:
+    def _dead(self, record: StepRecord, place: str, alive: Array) -> float:
         """Return the share of units that were zero in all of the last records."""
         now = record.step // self.every
         last = self._alive.get(place)

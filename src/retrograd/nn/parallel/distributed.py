@@ -22,7 +22,7 @@ from ...distributed.errors import DistError
 from ...distributed.groups import ProcessGroup, group_of
 from ...distributed.hub import listed
 from ...distributed.objects import gather_from_all
-from ...distributed.reductions import ReduceOp
+from ...distributed.reduce_ops import ReduceOp
 from ...distributed.work import Work, communicator
 from ..base.module import Module
 

@@ -171,9 +171,9 @@ def layer_norm(
         inputs = [x, scale] if bias is None else [x, scale, b.argument(bias)]
         return b.node("LayerNormalization", inputs, axis=axis, epsilon=float(eps))
     axes = list(range(axis, 0))
-    centred = b.node("Sub", [x, reduced(b, "ReduceMean", x, axes, True)])
-    spread = reduced(b, "ReduceMean", b.node("Mul", [centred, centred]), axes, True)
-    return _scaled(b, centred, spread, eps, weight, bias, input.dtype)
+    centered = b.node("Sub", [x, reduced(b, "ReduceMean", x, axes, True)])
+    spread = reduced(b, "ReduceMean", b.node("Mul", [centered, centered]), axes, True)
+    return _scaled(b, centered, spread, eps, weight, bias, input.dtype)
 
 
 def _scaled(b: Builder, x: str, square: str, eps: float, weight: object, bias: object, dtype: Any) -> str:

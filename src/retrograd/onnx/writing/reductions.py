@@ -43,8 +43,8 @@ def variance(b: Builder, call: Call) -> str:
     axes, keep, correction = b.param("dim"), bool(b.param("keepdim")), b.param("correction")
     x, source = b.input(0), call.inputs[0]
     which = list(range(source.ndim)) if axes is None else list(axes if isinstance(axes, tuple) else (axes,))
-    centred = b.node("Sub", [x, reduced(b, "ReduceMean", x, which, True)])
-    square = b.node("Mul", [centred, centred])
+    centered = b.node("Sub", [x, reduced(b, "ReduceMean", x, which, True)])
+    square = b.node("Mul", [centered, centered])
     count = int(np.prod([source.shape[axis] for axis in which]))
     counts = b.others_of(lambda twin: int(np.prod([twin.inputs[0].shape[axis] for axis in which])))
     if correction == 0:

@@ -17,7 +17,7 @@ from ...kernels import USEFUL
 from ...kernels.loops.elements.elementwise import chosen, filled
 from ...kernels.loops.layout import copies
 from ..shape.conversion import CAST
-from ..table.elementwise import KEEP, WHERE
+from ..table.elementwise_primitives import KEEP, WHERE
 from ..table.registry import inplace_method, operator
 from ..table.types import Number, Operand
 from .writing import byte_mask, check_range_of_value

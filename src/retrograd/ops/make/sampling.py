@@ -19,7 +19,7 @@ from ...core.tensor.mutation import COPY, apply_inplace
 from ...core.tensor.tensor import Tensor, new_tensor
 from ..table.arguments import integer, number
 from ..table.batching import given
-from ..table.elementwise import ZEROS
+from ..table.elementwise_primitives import ZEROS
 from ..table.registry import operator
 from ..table.types import Number, Operand
 from .generators import Generator, default_generator

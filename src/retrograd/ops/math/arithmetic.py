@@ -16,7 +16,7 @@ from ...core.tensor.tensor import Tensor, tensor_method
 from ...kernels import at_first_use
 from ...kernels.loops.elements.elementwise import in_one_pass, of_pairs
 from ..table.arguments import factor
-from ..table.elementwise import ARITHMETIC, WHERE, ZEROS, binary, elementwise, unary, zero_rule
+from ..table.elementwise_primitives import ARITHMETIC, WHERE, ZEROS, binary, elementwise, unary, zero_rule
 from ..table.python_operators import python_operator
 from ..table.registry import UFUNCS, inplace_method, operator
 from ..table.types import Number, Operand

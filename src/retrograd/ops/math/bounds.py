@@ -14,7 +14,7 @@ from ...core.graph.primitive import Primitive, apply, apply2, operand
 from ...core.tensor.mutation import apply_inplace
 from ...core.tensor.tensor import Tensor, tensor_method
 from ...kernels.loops.elements.elementwise import in_one_pass
-from ..table.elementwise import ARITHMETIC, KEEP, WHERE, binary, elementwise, zero_rule
+from ..table.elementwise_primitives import ARITHMETIC, KEEP, WHERE, binary, elementwise, zero_rule
 from ..table.registry import inplace_method, operator
 from ..table.types import Operand
 from .arithmetic import SIGN

@@ -11,7 +11,7 @@ from ...core.arrays import Array
 from ...core.graph.primitive import Primitive, apply1, apply2, is_operand, operand
 from ...core.tensor.tensor import Tensor, new_tensor, tensor_method
 from ..table.arguments import number
-from ..table.elementwise import elementwise
+from ..table.elementwise_primitives import elementwise
 from ..table.python_operators import ask
 from ..table.registry import operator
 from ..table.types import Operand

@@ -18,7 +18,7 @@ from ...core.errors import describe
 from ...core.graph.primitive import Primitive, apply, apply1, apply2, operand
 from ...core.tensor.tensor import Tensor, new_tensor, tensor_method
 from ..table.batching import in_front
-from ..table.elementwise import STAYS_ATTACHED, WHERE, ZEROS, binary, unary
+from ..table.elementwise_primitives import STAYS_ATTACHED, WHERE, ZEROS, binary, unary
 from ..table.registry import operator
 from ..table.types import Operand
 from .trigonometric import cos, sin

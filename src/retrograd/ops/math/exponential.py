@@ -16,7 +16,7 @@ from ...elements.arithmetic import Functions
 from ...kernels import SEVERAL, mapped
 from ...kernels.loops.elements.elementwise import in_one_pass, of_pairs
 from ..table.blocks import in_single
-from ..table.elementwise import ARITHMETIC, WHERE, binary, unary
+from ..table.elementwise_primitives import ARITHMETIC, WHERE, binary, unary
 from ..table.registry import operator
 from ..table.types import Operand
 

@@ -7,7 +7,7 @@ from ...core.arrays.python_numbers import converted
 from ...core.graph.primitive import Primitive, apply, apply2, operand
 from ...core.tensor.tensor import Tensor
 from ...kernels.loops.elements.elementwise import in_one_pass
-from ..table.elementwise import ARITHMETIC, elementwise
+from ..table.elementwise_primitives import ARITHMETIC, elementwise
 from ..table.registry import operator
 from ..table.types import Number, Operand
 from .arithmetic import ADD, DIV, MUL

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...core.graph.primitive import Primitive, apply1, apply2
 from ...core.tensor.tensor import Tensor, tensor_method
-from ..table.elementwise import elementwise
+from ..table.elementwise_primitives import elementwise
 from ..table.python_operators import python_operator
 from ..table.registry import operator
 from ..table.types import Operand

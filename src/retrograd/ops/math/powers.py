@@ -17,7 +17,7 @@ from ...core.graph.primitive import Primitive, apply1, apply2, operand
 from ...core.tensor.mutation import apply_inplace
 from ...core.tensor.tensor import Tensor, tensor_method
 from ...kernels.loops.elements.elementwise import in_one_pass, of_pairs
-from ..table.elementwise import ARITHMETIC, KEEP, WHERE, ZEROS, binary, unary
+from ..table.elementwise_primitives import ARITHMETIC, KEEP, WHERE, ZEROS, binary, unary
 from ..table.python_operators import deferring
 from ..table.registry import assign, inplace_method, operator
 from ..table.types import Operand

@@ -15,7 +15,7 @@ from ...core.graph.primitive import Primitive, apply, apply1, apply2, operand
 from ...core.named_tuples import NamedTuple
 from ...core.tensor.mutation import apply_inplace
 from ...core.tensor.tensor import Tensor, new_tensor, tensor_method
-from ..table.elementwise import elementwise, unary, zero_rule
+from ..table.elementwise_primitives import elementwise, unary, zero_rule
 from ..table.registry import inplace_method, operator
 from ..table.types import Operand
 

@@ -14,7 +14,7 @@ from ...elements.activations import activations
 from ...elements.arithmetic import Functions
 from ...kernels import USEFUL, mapped
 from ..table.blocks import in_single
-from ..table.elementwise import KEEP, WHERE, binary, elementwise, unary
+from ..table.elementwise_primitives import KEEP, WHERE, binary, elementwise, unary
 from ..table.registry import operator
 from ..table.types import Operand
 from .powers import RSQRT

@@ -14,7 +14,7 @@ from ...core.tensor.mutation import apply_inplace
 from ...core.tensor.tensor import Tensor, new_tensor
 from ...kernels.loops.elements.elementwise import kept
 from ..make.random_arrays import random_mask
-from ..table.elementwise import KEEP, elementwise
+from ..table.elementwise_primitives import KEEP, elementwise
 from ..table.registry import operator
 from ..table.types import Operand
 

@@ -23,7 +23,7 @@ from ..indexing.indexing import ACCUMULATE, READ, Index, add_at, read_at
 from ..indexing.selection import where
 from ..shape.shape import unsqueeze
 from ..table.batching import called_per_example, composed
-from ..table.elementwise import KEEP
+from ..table.elementwise_primitives import KEEP
 from ..table.registry import also_named, operator
 from ..table.types import Operand
 

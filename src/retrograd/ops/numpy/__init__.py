@@ -1,6 +1,6 @@
 """NumPy's functions on Tensors. The rules are imported when NumPy first calls a method of its protocols.
 
-``protocol`` answers NumPy's calls, ``functions`` and ``ufuncs`` find the rule, ``rules`` has the rules by family,
+``protocol`` answers NumPy's calls, ``function_table`` and ``ufuncs`` find the rule, ``rules`` has the rules by family,
 ``alternatives`` the advice in errors. ``scipy``, ``func`` and ``array_api`` import modules.
 """
 

@@ -1,7 +1,7 @@
 """NumPy's protocols, by which ``np.exp(t)``, ``np.sum(t, axis=0)`` and ``array + t`` call operators on Tensors.
 
-``ufuncs`` handles ufuncs; other functions are looked up in the table of ``functions``. A function without a rule raises
-TypeError: a Tensor is never silently converted to a bare array.
+``ufuncs`` handles ufuncs; other functions are looked up in the table of ``function_table``. A function without a rule
+raises TypeError: a Tensor is never silently converted to a bare array.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ...core.graph.primitive import is_operand
 from ...core.tensor.tensor import Tensor
 from ..table.errors import failure
 from .arguments import unwrapped, wrapped
-from .functions import COMPUTED, name_of, place_of_out, rule_of
+from .function_table import COMPUTED, name_of, place_of_out, rule_of
 from .promotion import without_gradient
 from .rules import creation
 from .ufunc_calls import write_out

@@ -17,7 +17,7 @@ from ..math.exponential import EXP
 from ..math.powers import POW, SQRT
 from ..math.special.bessel import J0, K0, Y0
 from ..math.special.orders import by_order
-from ..table.elementwise import WHERE
+from ..table.elementwise_primitives import WHERE
 from .arguments import tensor
 from .scipy_special import AIRY, BETAINC, ELLIPEINC, IV, RULES, define, floor, outputs_of, real, with_integer_first
 

@@ -28,7 +28,7 @@ from ..math.special.libraries import from_library, library_for
 from ..math.special.orders import by_order, difference, double, step_of
 from ..math.special.zeta import IGAMMA, IGAMMAC, ZETA, gamma_slope
 from ..math.trigonometric import COS, COSH, SIN, SINC
-from ..table.elementwise import WHERE, elementwise, zero_rule
+from ..table.elementwise_primitives import WHERE, elementwise, zero_rule
 from .arguments import tensors
 
 _PI = math.pi

@@ -22,7 +22,7 @@ from ..math.bounds import maximum, minimum
 from ..table import batching
 from ..table.arguments import dimension, dimensions
 from ..table.composites import one_node
-from ..table.elementwise import KEEP
+from ..table.elementwise_primitives import KEEP
 from ..table.registry import operator
 from ..table.types import Dim, Dims, Operand
 from .common import kept, kept_shape, reduce_

@@ -18,7 +18,7 @@ from ..math.interpolation import lerp
 from ..shape.permutation import movedim
 from ..table.arguments import dimension, integer
 from ..table.batching import composed
-from ..table.elementwise import unary
+from ..table.elementwise_primitives import unary
 from ..table.registry import operator
 from ..table.types import Dim, Operand
 from . import ordering

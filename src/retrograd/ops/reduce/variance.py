@@ -247,15 +247,15 @@ def cov(
     weights = _observation_weights(fweights, aweights, observations)
     norm: Any
     if weights is None:
-        centred = rows - rows.mean(1, True)
-        weighted, norm = centred, max(0, observations - correction)
+        centered = rows - rows.mean(1, True)
+        weighted, norm = centered, max(0, observations - correction)
     else:
         total = weights.sum()
-        centred = rows - (rows * weights).sum(1, True) / total
-        weighted = centred * weights
+        centered = rows - (rows * weights).sum(1, True) / total
+        weighted = centered * weights
         norm = total - correction if aweights is None else total - correction * (weights * aweights).sum() / total
         norm = new_tensor(np.maximum(norm.array, 0)) if not norm.requires_grad else norm
-    product = weighted @ conj(centred).transpose(0, 1)
+    product = weighted @ conj(centered).transpose(0, 1)
     return (product / norm).squeeze()
 
 

@@ -17,7 +17,7 @@ from ...core.graph.modes import enable_grad, modes
 from ...core.graph.nodes import NOTHING, edge_of, new_node
 from ...core.graph.primitive import Primitive, apply1, select_plan
 from ...core.tensor.tensor import Tensor, new_tensor
-from .elementwise import IDENTITY
+from .elementwise_primitives import IDENTITY
 
 
 def one_node(name: str) -> Callable[..., tuple[Tensor, ...]]:

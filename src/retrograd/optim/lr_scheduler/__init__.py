@@ -2,6 +2,7 @@
 
 Most schedulers are chainable: they multiply the current learning rate of each group by a ratio, so that several
 schedulers, or the user, may change it. The other schedulers compute the learning rate from ``initial_lr`` alone.
+``optim``, ``inspect`` and ``sklearn`` import them.
 """
 
 from typing import TYPE_CHECKING

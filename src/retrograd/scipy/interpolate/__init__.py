@@ -5,7 +5,7 @@ approximate values, ``tables`` interpolation in tables. Results have the dtype o
 ``retrograd.scipy.interpolate``.
 """
 
-from ..arguments import other_names
+from ..decorators import other_names
 from .piecewise import Akima1DInterpolator, CubicHermiteSpline, CubicSpline, PchipInterpolator, PPoly, pchip_interpolate
 from .smoothing import (
     InterpolatedUnivariateSpline,

@@ -14,7 +14,7 @@ import numpy as np
 from ..._generated import toplevel as ops
 from ...core.tensor.tensor import Tensor
 from ...ops.numpy.arguments import tensor
-from ..arguments import ArrayLike, is_mapped, located
+from ..decorators import ArrayLike, is_mapped, located
 from ..linalg import solve_banded
 
 MODULE = "scipy.interpolate"

@@ -15,7 +15,7 @@ from ..._generated import toplevel as ops
 from ...core.arrays import Array
 from ...core.tensor.tensor import Tensor
 from ...ops.numpy.arguments import tensor
-from ..arguments import ArrayLike, detached, differentiable, floats, is_mapped, scipys
+from ..decorators import ArrayLike, detached, differentiable, floats, is_mapped, scipys
 from ..linalg import solveh_banded
 from .piecewise import prepared, refuse_complex
 from .splines import BSpline, make_interp_spline, splev

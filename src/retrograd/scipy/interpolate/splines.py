@@ -11,7 +11,7 @@ from ..._generated import linalg as ours
 from ..._generated import toplevel as ops
 from ...core.tensor.tensor import Tensor
 from ...ops.numpy.arguments import tensor
-from ..arguments import ArrayLike, detached, is_mapped, located, scipys
+from ..decorators import ArrayLike, detached, is_mapped, located, scipys
 from ..linalg import solve_banded
 from .piecewise import MODULE, Extrapolate, beside, prepared, refuse_complex
 

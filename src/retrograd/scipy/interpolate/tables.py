@@ -10,7 +10,7 @@ from typing import Any
 from ..._generated import toplevel as ops
 from ...core.tensor.tensor import Tensor
 from ...ops.numpy.arguments import tensors
-from ..arguments import ArrayLike, is_mapped, located
+from ..decorators import ArrayLike, is_mapped, located
 from .piecewise import MODULE, beside
 from .splines import make_interp_spline
 

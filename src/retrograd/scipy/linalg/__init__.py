@@ -1,11 +1,11 @@
 """Functions of scipy.linalg on Tensors.
 
-``functions`` has functions of matrices, ``equations`` and ``riccati`` linear and matrix equations, ``decompositions``
-factorizations and spectra, ``schur_form`` the Schur decomposition, ``structured`` matrices built from vectors. Import
-the names from ``retrograd.scipy.linalg``.
+``matrix_functions`` has functions of matrices, ``equations`` and ``riccati`` linear and matrix equations,
+``decompositions`` factorizations and spectra, ``schur_form`` the Schur decomposition, ``structured`` matrices built
+from vectors. Import the names from ``retrograd.scipy.linalg``.
 """
 
-from ..arguments import other_names
+from ..decorators import other_names
 from .decompositions import (
     cho_factor,
     cholesky,
@@ -44,7 +44,19 @@ from .equations import (
     solve_triangular,
     solveh_banded,
 )
-from .functions import coshm, cosm, expm, expm_frechet, fractional_matrix_power, logm, sinhm, sinm, sqrtm, tanhm, tanm
+from .matrix_functions import (
+    coshm,
+    cosm,
+    expm,
+    expm_frechet,
+    fractional_matrix_power,
+    logm,
+    sinhm,
+    sinm,
+    sqrtm,
+    tanhm,
+    tanm,
+)
 from .riccati import solve_continuous_are, solve_discrete_are
 from .schur_form import schur
 from .structured import (

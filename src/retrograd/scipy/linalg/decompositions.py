@@ -14,7 +14,7 @@ from ...ops.linear.matrices import adjoint, hermitian
 from ...ops.linear.solving.systems import SOLVE
 from ...ops.numpy.arguments import alike, tensor
 from ...ops.table.batching import in_front
-from ..arguments import ArrayLike, detached, differentiable, scipys
+from ..decorators import ArrayLike, detached, differentiable, scipys
 from .equations import SYLVESTER, assumed
 from .matrices import linalg, matrix, pair
 

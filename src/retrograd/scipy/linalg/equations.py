@@ -15,7 +15,7 @@ from ...core.tensor.tensor import Tensor
 from ...ops.linear.matrices import transposed
 from ...ops.numpy.arguments import alike, tensor
 from ...ops.table.batching import in_front
-from ..arguments import ArrayLike, is_mapped, scipys
+from ..decorators import ArrayLike, is_mapped, scipys
 from .matrices import as_columns, each, linalg, matrix, pair
 
 # A x + x B = Q. The cotangent of Q solves the transposed equation; the cotangents of A and B are products with it.

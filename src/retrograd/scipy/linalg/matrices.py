@@ -10,7 +10,7 @@ from ...core.arrays import Array
 from ...core.arrays.devices import Wrapping, array_module
 from ...core.tensor.tensor import Tensor
 from ...ops.numpy.arguments import alike, floating, tensor
-from ..arguments import ArrayLike, differentiable, scipys
+from ..decorators import ArrayLike, differentiable, scipys
 
 linalg = differentiable("scipy.linalg")
 

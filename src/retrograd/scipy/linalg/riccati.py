@@ -21,7 +21,7 @@ from ...ops.linear.matrices import transposed
 from ...ops.linear.solving.systems import SOLVE
 from ...ops.numpy.arguments import alike
 from ...ops.table.batching import in_front
-from ..arguments import ArrayLike
+from ..decorators import ArrayLike
 from .equations import SYLVESTER
 from .matrices import each, linalg, matrix
 

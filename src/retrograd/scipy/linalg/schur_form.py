@@ -16,7 +16,7 @@ from ...ops.linear.decompositions.spectral import check_phases
 from ...ops.linear.matrices import adjoint
 from ...ops.linear.solving.systems import SOLVE
 from ...ops.table.composites import by_example
-from ..arguments import ArrayLike, scipys
+from ..decorators import ArrayLike, scipys
 from .equations import SYLVESTER
 from .matrices import linalg, matrix
 

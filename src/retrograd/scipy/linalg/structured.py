@@ -7,7 +7,7 @@ import numpy as np
 from ..._generated import toplevel as ops
 from ...core.tensor.tensor import Tensor
 from ...ops.numpy.arguments import alike, tensor
-from ..arguments import ArrayLike
+from ..decorators import ArrayLike
 from .matrices import as_columns, linalg
 
 

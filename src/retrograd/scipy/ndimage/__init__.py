@@ -1,10 +1,10 @@
 """Image processing of scipy.ndimage on Tensors of any number of dimensions.
 
-``filters`` has correlations with small kernels, ``sampling`` interpolation and geometric transforms.
+``filters`` has correlations with small kernels, ``interpolation`` interpolation and geometric transforms.
 Import the names from ``retrograd.scipy.ndimage``.
 """
 
-from ..arguments import other_names
+from ..decorators import other_names
 from .filters import (
     convolve,
     convolve1d,
@@ -20,7 +20,7 @@ from .filters import (
     uniform_filter,
     uniform_filter1d,
 )
-from .sampling import affine_transform, map_coordinates, rotate, shift, spline_filter, spline_filter1d, zoom
+from .interpolation import affine_transform, map_coordinates, rotate, shift, spline_filter, spline_filter1d, zoom
 
 __all__ = [
     "affine_transform", "convolve", "convolve1d", "correlate", "correlate1d", "gaussian_filter", "gaussian_filter1d",

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..._generated import toplevel as ops
 from ...core.tensor.tensor import Tensor
-from ..arguments import ArrayLike, differentiable, floats, located
+from ..decorators import ArrayLike, differentiable, floats, located
 from ..signal.convolution import convolved, extended
 
 ndimage = differentiable("scipy.ndimage", images=True)

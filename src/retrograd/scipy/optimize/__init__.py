@@ -6,7 +6,7 @@ without bounds use Retrograd's solvers. ``roots`` and ``minima`` have the functi
 Import the names from ``retrograd.scipy.optimize``.
 """
 
-from ..arguments import other_names
+from ..decorators import other_names
 from .minima import curve_fit, least_squares, linear_sum_assignment, linprog, minimize, minimize_scalar
 from .roots import bisect, brenth, brentq, fixed_point, fsolve, newton, ridder, root, root_scalar, toms748
 

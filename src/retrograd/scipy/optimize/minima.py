@@ -16,7 +16,7 @@ from ...func.implicit.minimize import minimize as minimized
 from ...func.jacobians import jacrev
 from ...func.reverse import grad
 from ...ops.numpy.arguments import tensor
-from ..arguments import ArrayLike, Function, detached, has_tensor, is_mapped, scipys
+from ..decorators import ArrayLike, Function, detached, has_tensor, is_mapped, scipys
 from .problem import Limits, Method, OnArrays, Problem
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from ...core.tensor.tensor import Tensor, new_tensor
 from ...func.implicit.attach import LinearSolve, attached
 from ...func.nests import LEAF
 from ...ops.numpy.arguments import tensor
-from ..arguments import ArrayLike, Function, detached, has_tensor, is_mapped, unsolved
+from ..decorators import ArrayLike, Function, detached, has_tensor, is_mapped, unsolved
 
 if TYPE_CHECKING:
     from scipy.optimize import Bounds, OptimizeResult, RootResults

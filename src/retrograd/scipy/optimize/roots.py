@@ -15,7 +15,7 @@ from ...core.tensor.tensor import Tensor
 from ...func.implicit.newton import newton as newtons_method
 from ...func.jacobians import jacrev
 from ...ops.numpy.arguments import tensor
-from ..arguments import ArrayLike, Function, detached, has_tensor, scipys
+from ..decorators import ArrayLike, Function, detached, has_tensor, scipys
 from .problem import Found, OnArrays, Problem, Root
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ computed by Fourier transforms. Windows and filter designs are SciPy's own funct
 names from ``retrograd.scipy.signal``; the windows under PyTorch's names are in ``retrograd.signal``.
 """
 
-from ..arguments import other_names
+from ..decorators import other_names
 from .convolution import convolve, convolve2d, correlate, correlate2d, fftconvolve, oaconvolve, upfirdn
 from .filters import (
     decimate,

@@ -10,7 +10,7 @@ import numpy as np
 from ..._generated import fft
 from ..._generated import toplevel as ops
 from ...core.tensor.tensor import Tensor
-from ..arguments import ArrayLike, differentiable, floats, scipys
+from ..decorators import ArrayLike, differentiable, floats, scipys
 
 signal = differentiable("scipy.signal")
 

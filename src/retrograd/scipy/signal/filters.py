@@ -19,7 +19,7 @@ from ...core.graph.primitive import Primitive, apply
 from ...core.tensor.tensor import Tensor
 from ...ops.numpy.arguments import tensor
 from ...ops.table.batching import in_front
-from ..arguments import ArrayLike, floats, is_mapped, scipys
+from ..decorators import ArrayLike, floats, is_mapped, scipys
 from ..linalg import companion
 from .convolution import convolved, extended, padded, signal, upfirdn
 

@@ -13,7 +13,7 @@ from ...core.arrays import Array
 from ...core.tensor.tensor import Tensor
 from ...ops.numpy.arguments import tensor
 from ...ops.table.types import DTypeLike
-from ..arguments import ArrayLike, detached, floats, scipys
+from ..decorators import ArrayLike, detached, floats, scipys
 from .convolution import padded, signal
 from .filters import _extended, detrend
 

@@ -1,13 +1,13 @@
 """``scipy.sparse`` on Tensors: sparse arrays such as ``csr_array`` whose values are Tensors, with SciPy's signatures.
 
-``arrays`` defines the classes, ``elementwise`` further methods, ``construct`` functions that combine arrays, ``linalg``
-solvers.
+``arrays`` defines the classes, ``array_methods`` further methods, ``construct`` functions that combine arrays,
+``linalg`` solvers.
 ``csr_array(A)`` converts a sparse array of SciPy and ``A.to_scipy()`` returns one; both share memory. Other names are
-SciPy's own.
+SciPy's own. Only programs import it.
 """
 
-from ..arguments import other_names
-from . import elementwise as elementwise
+from ..decorators import other_names
+from . import array_methods as array_methods
 from . import linalg
 from .arrays import SparseArray, coo_array, coo_matrix, csc_array, csc_matrix, csr_array, csr_matrix
 from .construct import (

@@ -23,7 +23,7 @@ from ...ops.linear.sparse.products import ScipyMatrix as ScipyMatrix
 from ...ops.linear.sparse.sparse import SparseTensor
 from ...ops.numpy.arguments import tensor as joined
 from ...ops.table.types import DTypeLike
-from ..arguments import has_tensor, scipys
+from ..decorators import has_tensor, scipys
 
 Format: TypeAlias = Literal["coo", "csr", "csc"]
 # An argument that is accepted as a matrix: Tensors, and whatever SciPy accepts, which has no type annotations.

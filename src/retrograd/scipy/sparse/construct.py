@@ -9,7 +9,7 @@ import numpy as np
 from ..._generated import toplevel as ops
 from ...core.tensor.tensor import Tensor
 from ...ops.linear.sparse.sparse import SparseTensor
-from ..arguments import has_tensor
+from ..decorators import has_tensor
 from .arrays import (
     Format,
     MatrixLike,

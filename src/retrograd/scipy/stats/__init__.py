@@ -5,7 +5,7 @@
 the names from ``retrograd.scipy.stats``.
 """
 
-from ..arguments import other_names
+from ..decorators import other_names
 from .distributions import (
     bernoulli,
     beta,

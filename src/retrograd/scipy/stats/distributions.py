@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..._generated import toplevel as ops
 from ...core.tensor.tensor import Tensor
-from ..arguments import ArrayLike, floats, has_tensor, scipys
+from ..decorators import ArrayLike, floats, has_tensor, scipys
 from .families import FAMILIES, Bound, Family
 
 if TYPE_CHECKING:

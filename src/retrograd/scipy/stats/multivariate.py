@@ -11,7 +11,7 @@ from ..._generated import linalg as ours
 from ..._generated import special
 from ..._generated import toplevel as ops
 from ...core.tensor.tensor import Tensor
-from ..arguments import ArrayLike, floats, has_tensor, is_mapped, scipys
+from ..decorators import ArrayLike, floats, has_tensor, is_mapped, scipys
 
 
 def _theirs(name: str) -> Any:

@@ -11,7 +11,7 @@ from ..._generated import toplevel as ops
 from ...core.named_tuples import NamedTuple
 from ...core.tensor.tensor import Tensor
 from ...ops.numpy.scipy_special import RULES
-from ..arguments import ArrayLike, differentiable, floats
+from ..decorators import ArrayLike, differentiable, floats
 
 stats = differentiable("scipy.stats")
 Axis = int | tuple[int, ...] | None

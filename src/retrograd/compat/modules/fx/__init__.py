@@ -10,10 +10,9 @@ from .graph import Graph
 from .graph_module import GraphModule
 from .interpreter import Interpreter, Transformer
 from .node import Node, has_side_effect, map_arg
-from .patching import wrap
 from .proxy import Proxy
 from .subgraph_rewriter import replace_pattern
-from .tracer import PH, Tracer, symbolic_trace
+from .tracer import PH, Tracer, symbolic_trace, wrap
 
 __all__ = [
     "PH", "CodeGen", "Graph", "GraphModule", "Interpreter", "Node", "Proxy", "Tracer", "Transformer", "has_side_effect",

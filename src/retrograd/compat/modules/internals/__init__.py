@@ -2,5 +2,5 @@
 
 ``library`` registers operators (``torch.library``, ``torch.ops``), ``pytree`` is ``torch.utils._pytree``, ``foreach``
 the functions over lists of Tensors, and ``flex_attention`` attention with functions of scores and masks.
-``compat.names`` and ``compat.paths`` look their names up, as those of the other files in ``compat.modules``.
+``compat.legacy_names`` and ``compat.paths`` look their names up, as those of the other files in ``compat.modules``.
 """

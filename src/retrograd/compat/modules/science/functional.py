@@ -24,7 +24,7 @@ from ....data.collate import (
     default_collate_fn_map,
     default_convert,
 )
-from ....func.batching import vmap
+from ....func.mapping import vmap
 from ....kernels.runtime.cores import count
 from ....nn.base.module import Module
 from ....optim.lbfgs import Trial, cubic_minimum, strong_wolfe

@@ -14,7 +14,7 @@ from ....kernels.loops.regions import accumulator_code, region_code
 from ...passes.accumulators import accumulated, slots_of, with_extremes
 from ...passes.fused_code import Code
 from ..emission import TYPES, Body, collapsed
-from ..steps import Map, Place, Unlowered
+from ..region_steps import Map, Place, Unlowered
 
 _BINARY = {"fadd": at.ADD, "fsub": at.SUBTRACT, "fmul": at.MULTIPLY, "fdiv": at.DIVIDE}
 _COMPARISONS = {

@@ -13,7 +13,7 @@ from ....core.opaque_calls import LoopMissing
 from ....kernels import compiled, loop
 from ....kernels.loops.regions import region_code as at
 from ..machine_code import ITEMS
-from ..steps import Buffer, Step, Unlowered, checked_pairs
+from ..region_steps import Buffer, Step, Unlowered, checked_pairs
 from .step_code import StepCode
 
 

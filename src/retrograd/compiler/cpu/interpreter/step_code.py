@@ -14,7 +14,7 @@ from ..emission import collapsed
 from ..machine_code import power_address
 from ..numpy_loops import Gathering, NumpyCall
 from ..product_kernels import flushed
-from ..steps import Buffer, Map, Place, Step, Unlowered
+from ..region_steps import Buffer, Map, Place, Step, Unlowered
 from .map_code import MapCode, Slot, map_code, number_of, padded
 
 

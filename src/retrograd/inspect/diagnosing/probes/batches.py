@@ -17,8 +17,8 @@ import numpy as np
 
 from ....core.tensor.tensor import Tensor, new_tensor
 from ..findings import figure
-from ..recording import Array, Inputs, Params, Step
 from ..run import Run
+from ..step_recorder import Array, Inputs, Params, Step
 from .proof import train_over
 from .replay import NOTHING, Budget, Changes, Program, Replacement, reproduces
 

@@ -23,8 +23,8 @@ from ....ops.make.generators import get_rng_state, set_rng_state
 from ....optim import optimizer as optimizers
 from ....optim.optimizer import Optimizer
 from ..findings import figure
-from ..recording import Array, Params
 from ..run import Optimized, Run
+from ..step_recorder import Array, Params
 from .replay import NOTHING, Budget, Changes, Curves, Edit, Program, copies, program_of
 
 _CLIPS = re.compile(r"\s*[\w.]*\bclip_grad_norm_\(.*,\s*(?:max_norm\s*=\s*)?(\d+\.?\d*(?:e-?\d+)?)\s*\)")

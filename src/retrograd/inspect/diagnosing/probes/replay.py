@@ -19,8 +19,8 @@ from ....core.arrays.devices import backend_of
 from ....core.graph.primitive import Primitive
 from ....core.tensor.tensor import Tensor, new_tensor
 from ....ops.nn.normalization.statistics import batch_norm
-from ..recording import Array, Inputs, Params, Source, Step
 from ..run import Optimized, Run
+from ..step_recorder import Array, Inputs, Params, Source, Step
 
 _TOLERANCE = 2e-3  # relative, between a recorded loss and the same computed again
 _MOST_CALLS = 20_000

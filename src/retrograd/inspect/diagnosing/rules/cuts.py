@@ -15,8 +15,8 @@ from ..findings import figure, listing
 from ..kinds import LOSSES, Case, Found, all_leaves, kind
 from ..own_updates import OwnUpdate
 from ..probes.replay import Changes, Edit
-from ..recording import Call, Root, Source, Step
 from ..run import Optimized
+from ..step_recorder import Call, Root, Source, Step
 from .gradients import unused_loss
 from .signs.policies import likelihood
 from .stillness import cut_states, depending, elementwise_from, flat, meets_data, to_new_leaf

@@ -13,7 +13,7 @@ from ..findings import figure
 from ..kinds import Case, Found, kind
 from ..probes.proof import better, compare
 from ..probes.replay import Changes, Edit, Program
-from ..recording import Array, Call, Params, Source, Step, same_source
+from ..step_recorder import Array, Call, Params, Source, Step, same_source
 from .dimensions.layouts import first_layer, torn_inputs, torn_slices
 from .dimensions.mixing import meeting, of_rows, remedy
 

@@ -17,8 +17,8 @@ from ..kinds import LOSSES, Case, Found, HasPlace, Place, kind
 from ..own_updates import OwnUpdate
 from ..probes.proof import better, compare
 from ..probes.replay import Curves, Edit
-from ..recording import Array, Call, Source, Step
 from ..run import Optimized, Run
+from ..step_recorder import Array, Call, Source, Step
 from .growth.rates import largest_step
 from .program_text import is_never_stepped
 

@@ -12,7 +12,7 @@ from ..kinds import BINARY_LOSSES, CLASS_LOSSES, Case, Found, HasPlace, kind
 from ..probes.proof import train, train_over
 from ..probes.relations import agreement, correlations, guessing, information, separation, shifted
 from ..probes.replay import NOTHING, Changes, Edit
-from ..recording import Call, Source, Step, same_source, start_of
+from ..step_recorder import Call, Source, Step, same_source, start_of
 from .data import index_of
 from .dimensions.layouts import first_layer, unrelated_places
 from .program_text import of_zipped_loaders, permuted_apart, returning_line, sorting_line

@@ -13,7 +13,7 @@ from ....ops.nn.activations.smooth import logsigmoid
 from ..findings import figure
 from ..kinds import LOSSES, PAIR_LOSSES, Case, Found, kind
 from ..probes.replay import Changes, Edit, Replacement, same
-from ..recording import LOGARITHMS, Array, Call, Step, same_source
+from ..step_recorder import LOGARITHMS, Array, Call, Step, same_source
 
 _ARITHMETIC = frozenset({"add", "sub", "mul", "neg", "pow", "square", "clamp", "where", "maximum", "minimum"})
 _WRITTEN = frozenset({"div", "exp", "mul", "normalize"})  # operators whose result softmax by hand is

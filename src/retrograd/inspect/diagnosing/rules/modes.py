@@ -13,7 +13,7 @@ from ....ops.nn.normalization.statistics import batch_norm
 from ..first_calls import AS_FUNCTION
 from ..kinds import Case, Found, Place, kind
 from ..probes.replay import Changes, Edit
-from ..recording import Call, Opened, Step, same_source
+from ..step_recorder import Call, Opened, Step, same_source
 from .program_text import expression_of
 
 _EQUAL = 1e-5  # of the largest number of a result
@@ -218,7 +218,7 @@ def batch_norm_of_one(case: Case) -> Found | None:
                 where = case.run.layer_site(step, entry) or entry.site
     error = case.run.error
     if last is None and error is None:
-        return _centred_one(case)
+        return _centered_one(case)
     if last is None or not (last.failed is not None or ones > 0.5 * seen):
         if isinstance(error, ValueError) and "more than 1 value per channel" in str(error):
             return Found(place_of(error), {"layer": "batch normalization", "shape": "one", "consequence": _OF_ONE})
@@ -231,7 +231,7 @@ def batch_norm_of_one(case: Case) -> Found | None:
     return Found(where, {"layer": type(last.module).__name__, "shape": shape_text, "consequence": consequence})
 
 
-def _centred_one(case: Case) -> Found | None:
+def _centered_one(case: Case) -> Found | None:
     """Return the finding for a difference from the mean of a batch of one, which is 0: a layer written by hand."""
     step = case.step
     if step is None:

@@ -14,7 +14,7 @@ from ..kinds import CLASS_LOSSES, LOSSES, PAIR_LOSSES, Case, Found, HasPlace, is
 from ..own_updates import OwnUpdate
 from ..probes.proof import better, compare
 from ..probes.replay import Changes, Edit, same
-from ..recording import LOGARITHMS, Array, Call, Root, Step
+from ..step_recorder import LOGARITHMS, Array, Call, Root, Step
 from .growth.changed import changed_gradients, changing_line
 from .growth.rates import moved
 from .signs.adversaries import agreeing_critic

@@ -18,8 +18,8 @@ from ..own_updates import OwnUpdate
 from ..probes.batches import gain
 from ..probes.proof import better, compare
 from ..probes.replay import Changes, Curves, Edit, Replacement, same
-from ..recording import Array, Call, Opened, Step
 from ..run import Optimized
+from ..step_recorder import Array, Call, Opened, Step
 from .cuts import replaced_leaf
 from .gradients import ONE_LOSS
 from .growth.rates import rate_place

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from ....core.source_location import Site
 from ....nn.base.module import Module
 from ..kinds import HasPlace, Place
-from ..recording import Opened, Step
 from ..run import Optimized, Run
+from ..step_recorder import Opened, Step
 
 _NAME = r"[A-Za-z_]\w*"
 _ASSIGNED = re.compile(r"\s*((?:[\w.]+\s*,\s*)*[\w.]+)\s*(?::[^=]+)?=(?!=)\s*(.*)")

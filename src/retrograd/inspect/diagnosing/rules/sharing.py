@@ -7,7 +7,7 @@ import re
 from ....nn.base.module import Module
 from ..kinds import Case, Found, kind
 from ..probes.batches import carried_over, untied
-from ..recording import Array, Opened, Step
+from ..step_recorder import Array, Opened, Step
 from .program_text import attribute_line, text_of_class
 
 _SERVED, _CLEARLY = 0.25, 0.8  # of a loss

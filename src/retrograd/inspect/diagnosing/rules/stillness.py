@@ -17,8 +17,8 @@ from ..findings import listing
 from ..kinds import Case, Found, all_leaves, kind
 from ..probes.proof import better, compare
 from ..probes.replay import Changes, Edit, same
-from ..recording import Call, Opened, Source, Step, mark
 from ..run import Optimized
+from ..step_recorder import Call, Opened, Source, Step, mark
 from .program_text import expression_of, inside_word
 
 # Operators with constant pieces: their derivative is 0 wherever it exists.

@@ -13,7 +13,7 @@ from ..findings import figure
 from ..kinds import BINARY_LOSSES, CLASS_LOSSES, LOSSES, PAIR_LOSSES, Case, Found, is_summed, kind
 from ..probes.proof import better, compare
 from ..probes.replay import Changes, Edit, Program, same
-from ..recording import LOGARITHMS, Array, Call, Source, Step, same_source, start_of
+from ..step_recorder import LOGARITHMS, Array, Call, Source, Step, same_source, start_of
 from .data import index_of
 from .labels import target_source
 from .losses import unsigned_targets

@@ -14,8 +14,8 @@ from ..findings import figure, listing
 from ..kinds import Case, Found, kind
 from ..probes.proof import STEPS, train
 from ..probes.replay import NOTHING, Edit
-from ..recording import Array, Call, Source, Step, start_of
 from ..run import Renewal
+from ..step_recorder import Array, Call, Source, Step, start_of
 from .program_text import assigned_data, attribute_line
 from .stillness import FLAT, depending
 

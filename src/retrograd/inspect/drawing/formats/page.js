@@ -75,7 +75,7 @@ function bring() {
     }
   }
   if (!fresh.length) return;
-  recolour();
+  recolor();
   for (const item of found) $(nameOf(item))?.classList.add("hit");
 }
 
@@ -85,7 +85,7 @@ function arcPath(width, height) {
   return `M${n(width)} ${n(height - 12)}h7q7 0 7 -7V19q0 -7 -7 -7h-5M${n(width + 6)} 8l-5 4l5 4`;
 }
 
-// ---- Steps: the colours of another step ------------------------------------------------------------------------
+// ---- Steps: the colors of another step ------------------------------------------------------------------------
 
 let when = DATA.step;
 const flowOf = (item) => (item >= 0 ? DATA.vertices[item] : DATA.boxes[~item]).flows[when];
@@ -96,12 +96,12 @@ function setStep(step) {
   $("which").textContent = DATA.steps[step] || "";
   $("when").setAttribute("aria-valuetext", DATA.steps[step] || "");
   if (!DATA.scale.known) return;
-  recolour();
+  recolor();
   if (selected !== null) select(selected, false);
   sketch(true);
 }
 
-function recolour() {
+function recolor() {
   if (DATA.scale.known) DATA.levels.forEach((level) => $(`l${level.box}`) && level.nets.forEach((net, i) => {
     const { flows, ends, repeated, kept, wide } = DATA.vertices[net.vertex], element = $(`e${level.box}.${i}`);
     const name = levelOf((ends && !boxesAround(level.box).includes(repeated) ? ends : flows)[when], DATA.scale);
@@ -235,8 +235,8 @@ function fit(least) {
   const spare = area.height - root.height * k;
   // Where not all is visible, begin at the first operator.
   const top = [...scene.corner].filter(([item, spot]) => spot.level < 0 && !(item >= 0 && DATA.vertices[item].leaf)).map(([, spot]) => spot).sort((a, b) => a.y - b.y)[0];
-  const centre = root.width * k > area.width && top ? Math.max(Math.min(top.x + top.width / 2, root.width - area.width / 2 / k + margin), area.width / 2 / k - margin) : root.width / 2;
-  view = { k, x: area.width / 2 - centre * k, y: spare > 0 ? Math.min(spare / 2, 60) : margin };
+  const center = root.width * k > area.width && top ? Math.max(Math.min(top.x + top.width / 2, root.width - area.width / 2 / k + margin), area.width / 2 / k - margin) : root.width / 2;
+  view = { k, x: area.width / 2 - center * k, y: spare > 0 ? Math.min(spare / 2, 60) : margin };
   fitted = { ...view, least, hidden: area.width < 50 || area.height < 50 };
   apply();
 }
@@ -333,7 +333,7 @@ function fill(element, item, most) {
 // Where the numbers of an item came from: its gradient from its readers, its value from what it read.
 function origins(element, item) {
   for (const [title, forward] of [["Its gradient came from", true], ["Its values came from", false]]) {
-    const ends = neighbours(item, forward);
+    const ends = neighbors(item, forward);
     if (!ends.length || (forward && !DATA.scale.known)) continue;
     html("h3", title, element);
     const list = html("div", undefined, element, "links");
@@ -383,7 +383,7 @@ function hover(event) {
 }
 
 // Both ends of an item's edges, as currently visible.
-function neighbours(item, forward) {
+function neighbors(item, forward) {
   const inside = (key) => (item >= 0 ? key === item : boxesAround(DATA.vertices[key].box).includes(~item));
   const ends = new Set();
   for (const [source, target] of DATA.edges) {
@@ -402,7 +402,7 @@ function mark() {
   scene.placed.get(spot.level).level.nets.forEach((net, i) => {
     if (touches(net, spot.place)) $(`e${spot.level}.${i}`).classList.add("on");
   });
-  for (const end of [...neighbours(selected, true), ...neighbours(selected, false)]) $(nameOf(end)).classList.add("near");
+  for (const end of [...neighbors(selected, true), ...neighbors(selected, false)]) $(nameOf(end)).classList.add("near");
 }
 
 function select(item, move = true) {
@@ -509,7 +509,7 @@ function beside(item, step) {
 }
 
 function along(item, forward) {
-  const ends = neighbours(item, forward), spot = scene.corner.get(item), middle = spot.x + spot.width / 2;
+  const ends = neighbors(item, forward), spot = scene.corner.get(item), middle = spot.x + spot.width / 2;
   const far = (end) => { const to = scene.corner.get(end); return Math.abs(to.x + to.width / 2 - middle) + 2 * Math.abs(to.y - spot.y); };
   return ends.sort((a, b) => (DATA.vertices[a]?.leaf || 0) - (DATA.vertices[b]?.leaf || 0) || far(a) - far(b))[0];
 }

@@ -46,7 +46,7 @@ function place(level, items, least, C) {
   left += C.APART / 2;
   const width = right - C.APART / 2 - left, full = boxed ? Math.max(width + 2 * C.SIDE, least) : width;
   x = x.map((position) => position - left + (full - width) / 2);
-  const placed = { width: full, height: 0, centres: [], tops: [], inward: new Map(), outward: new Map() };
+  const placed = { width: full, height: 0, centers: [], tops: [], inward: new Map(), outward: new Map() };
   level.nets.forEach((net, i) => {
     if (net.source < 0) placed.inward.set(net.value, x[number[0].get(~i)] - full / 2);
     if (net.leaves) placed.outward.set(net.value, x[number[rows.length - 1].get(~i)] - full / 2);
@@ -70,8 +70,8 @@ function settled(first, half, links, C) {
       for (let i = low; i < first[r + 1]; i++) {
         if (i > low) offset += half[i - 1] + half[i];
         let total = 0, weight = 0;
-        for (const [neighbour, shift, pull] of links[i]) {
-          if (sweep >= 2 || neighbour < low === downward) { total += pull * (x[neighbour] + shift); weight += pull; }
+        for (const [neighbor, shift, pull] of links[i]) {
+          if (sweep >= 2 || neighbor < low === downward) { total += pull * (x[neighbor] + shift); weight += pull; }
         }
         if (weight === 0) { total = 0.01 * x[i]; weight = 0.01; }
         let pool = [total - weight * offset, weight, 1];
@@ -190,7 +190,7 @@ function stacked(level, items, x, number, swing, placed, C) {
     bottoms.push(y + height);
     for (const slot of row) {
       if (slot < 0) continue;
-      placed.centres[slot] = x[number[r].get(slot)];
+      placed.centers[slot] = x[number[r].get(slot)];
       placed.tops[slot] = y + (height - items[slot].height) * (items[slot].leaf ? 1 : 0.5);
     }
     y += height;
@@ -217,9 +217,9 @@ function arranged(data, opened) {
   }
   const origin = new Map([[-1, [0, 0]]]), corner = new Map();
   for (const key of [-1, ...visible]) {
-    const { items, level, centres, tops } = placed.get(key), [x0, y0] = origin.get(key);
+    const { items, level, centers, tops } = placed.get(key), [x0, y0] = origin.get(key);
     level.items.forEach((item, i) => {
-      const at = [x0 + centres[i] - items[i].width / 2, y0 + tops[i]];
+      const at = [x0 + centers[i] - items[i].width / 2, y0 + tops[i]];
       corner.set(item, { x: at[0], y: at[1], width: items[i].width, height: items[i].height, level: key, place: i });
       if (item < 0) origin.set(~item, at);
     });

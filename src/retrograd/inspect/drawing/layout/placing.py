@@ -31,14 +31,14 @@ Size = tuple[float, float]
 
 @dataclass(slots=True)
 class Placed:
-    """A level with positions: its size; per item the centre and top; per net its path, arrow heads and label.
+    """A level with positions: its size; per item the center and top; per net its path, arrow heads and label.
 
     ``inward`` and ``outward`` are the positions where a value crosses the top and the bottom, relative to the middle.
     """
 
     width: float
     height: float = 0.0
-    centres: list[float] = field(default_factory=list)
+    centers: list[float] = field(default_factory=list)
     tops: list[float] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
     heads: list[str] = field(default_factory=list)
@@ -58,7 +58,7 @@ class Item(NamedTuple):
 class Tie(NamedTuple):
     """A part of an edge: the row where it starts, the upper and the lower slot (see ``Level.rows``), and its net.
 
-    ``start`` and ``end`` are the numbers of the two slots; ``out`` and ``into`` are offsets from their centres.
+    ``start`` and ``end`` are the numbers of the two slots; ``out`` and ``into`` are offsets from their centers.
     """
 
     row: int
@@ -122,9 +122,9 @@ def _links(level: Level, items: Sequence[Item], ties: list[Tie], slots: int) -> 
 
 
 def _settled(first: list[int], half: list[float], links: Links) -> list[float]:
-    """Return the centres: the least-squares distances to neighbors per row, in the row's order and without overlap.
+    """Return the centers: the least-squares distances to neighbors per row, in the row's order and without overlap.
 
-    After subtracting the widths of the items before it from each centre, the constraint is that the numbers do not
+    After subtracting the widths of the items before it from each center, the constraint is that the numbers do not
     decrease. This is isotonic regression, solved by pooling adjacent violators: first down and up with only the
     previous row, then with both neighboring rows.
     """
@@ -275,7 +275,7 @@ def _stacked(
     placed: Placed,
 ) -> tuple[list[float], list[float]]:
     """Return the rows' tops and bottoms, stacked; gaps are higher if lines in them go far sideways."""
-    placed.centres, placed.tops = [0.0] * len(items), [0.0] * len(items)
+    placed.centers, placed.tops = [0.0] * len(items), [0.0] * len(items)
     tops, bottoms = [], []
     enters, leaves, last = level.enters, level.leaves, len(level.rows) - 1
     y = 0.0
@@ -288,7 +288,7 @@ def _stacked(
         bottoms.append(y + height)
         for slot in row:
             if slot >= 0:
-                placed.centres[slot] = x[number[r, slot]]
+                placed.centers[slot] = x[number[r, slot]]
                 placed.tops[slot] = y + (height - items[slot].size[1]) * (1.0 if items[slot].leaf else 0.5)
         y += height
         if r < last:

@@ -43,7 +43,7 @@ class Scene:
         for vertex in picture.vertices:
             for box in picture.around(vertex.box):
                 self.inside[box] += 1
-        self.usual = picture.usual or usual_norm(picture)  # gradients near it are grey
+        self.usual = picture.usual or usual_norm(picture)  # gradients near it are gray
         self.known = has_gradients(picture)
         self.placed: dict[int, Placed] = {}
         self.origin: dict[int, tuple[float, float]] = {-1: (0.0, 0.0)}
@@ -64,7 +64,7 @@ class Scene:
         """Return the upper left corner of an item of a level, in the whole picture."""
         x, y = self.origin[level.box]
         placed = self.placed[level.box]
-        return x + placed.centres[i] - self.size_of(level.items[i])[0] / 2, y + placed.tops[i]
+        return x + placed.centers[i] - self.size_of(level.items[i])[0] / 2, y + placed.tops[i]
 
     def _standing(self, item: int) -> Item:
         leaf = item >= 0 and self.picture.vertices[item].kind in LEAVES

@@ -1,6 +1,6 @@
 """Sampling at the points of a grid, its transpose and its derivative with respect to the points, by compiled loops.
 
-The references are in ops/nn/spatial/sampling.py.
+The references are in ops/nn/spatial/grid_primitives.py.
 """
 
 from __future__ import annotations

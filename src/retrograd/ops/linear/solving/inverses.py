@@ -21,7 +21,7 @@ from ...math.exponential import log
 from ...shape.conversion import CONTIGUOUS
 from ...table.arguments import integer
 from ...table.batching import in_front
-from ...table.elementwise import zero_rule
+from ...table.elementwise_primitives import zero_rule
 from ...table.registry import also_named, operator
 from ...table.types import Operand
 from ..matrices import identity_like, matrices, transposed

@@ -10,7 +10,7 @@ from ....core.arrays import Array
 from ....core.arrays.devices import backend_of
 from ....core.graph.primitive import Primitive, apply1
 from ....core.tensor.tensor import Tensor
-from ...table.elementwise import WHERE, unary
+from ...table.elementwise_primitives import WHERE, unary
 from ...table.registry import operator
 from ..trigonometric import COS
 from .gamma import I0, I1

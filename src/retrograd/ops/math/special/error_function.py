@@ -20,7 +20,7 @@ from ....kernels import SEVERAL, mapped
 from ....kernels.loops.elements.coefficients import ERF_BOUND, ERF_P, ERF_Q
 from ....kernels.loops.elements.elementwise import special
 from ...table.blocks import in_blocks
-from ...table.elementwise import WHERE, unary
+from ...table.elementwise_primitives import WHERE, unary
 from ...table.registry import operator
 from ..exponential import EXP
 from .libraries import from_library, library_for

@@ -12,7 +12,7 @@ from ....core.arrays import Array
 from ....core.graph.primitive import Primitive, apply, apply1, apply2, operand
 from ....core.tensor.tensor import Tensor
 from ....kernels.loops.elements.elementwise import special
-from ...table.elementwise import WHERE, elementwise, unary
+from ...table.elementwise_primitives import WHERE, elementwise, unary
 from ...table.registry import operator
 from ..arithmetic import ABS, SIGN, SUB
 from ..exponential import EXP, LOG

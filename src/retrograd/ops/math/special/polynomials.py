@@ -11,7 +11,7 @@ from ....core.arrays.devices import all_examples, array_module
 from ....core.arrays.layout import broadcast_shapes
 from ....core.graph.primitive import apply2, operand
 from ....core.tensor.tensor import Tensor, new_tensor
-from ...table.elementwise import WHERE
+from ...table.elementwise_primitives import WHERE
 from ...table.registry import operator
 from ...table.types import Operand
 from ..arithmetic import MUL

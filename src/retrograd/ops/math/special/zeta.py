@@ -12,7 +12,7 @@ from ....core.arrays import Array
 from ....core.graph.primitive import Primitive, apply2
 from ....core.tensor.mutation import apply_inplace
 from ....core.tensor.tensor import Tensor, tensor_method
-from ...table.elementwise import WHERE, elementwise
+from ...table.elementwise_primitives import WHERE, elementwise
 from ...table.registry import inplace_method, operator
 from ...table.types import Operand
 from ..exponential import EXP, LOG

@@ -16,7 +16,7 @@ from ...math.exponential import EXP, SIGMOID, one_plus_exp
 from ...math.special.error_function import ERF
 from ...math.trigonometric import TANH
 from ...table.arguments import floating_operand
-from ...table.elementwise import KEEP, WHERE, select
+from ...table.elementwise_primitives import KEEP, WHERE, select
 from ...table.types import Number, Operand
 
 

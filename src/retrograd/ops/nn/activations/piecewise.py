@@ -12,7 +12,7 @@ from ....core.tensor.tensor import Tensor
 from ....kernels.loops.elements.elementwise import in_one_pass
 from ...table.arguments import floating_operand, number
 from ...table.blocks import in_single, wide
-from ...table.elementwise import elementwise, unary
+from ...table.elementwise_primitives import elementwise, unary
 from ...table.registry import operator
 from .application import FUNCTIONS, RULES, activate
 

@@ -16,7 +16,7 @@ from ....kernels import SLOW, mapped
 from ....kernels.loops.elements.elementwise import in_one_pass
 from ...make.random_arrays import uniform
 from ...table.arguments import number
-from ...table.elementwise import ARITHMETIC, KEEP, KEEP_WHERE_NOT_ZERO, WHERE, elementwise, select, unary
+from ...table.elementwise_primitives import ARITHMETIC, KEEP, KEEP_WHERE_NOT_ZERO, WHERE, elementwise, select, unary
 from ...table.registry import operator
 from .application import FUNCTIONS, RULES, activate
 

@@ -23,7 +23,7 @@ from ...shape.joining import CAT
 from ...table.arguments import dimension, floating_operand
 from ...table.batching import along
 from ...table.blocks import in_blocks, in_single, wide, widened
-from ...table.elementwise import WHERE, elementwise, select, unary
+from ...table.elementwise_primitives import WHERE, elementwise, select, unary
 from ...table.registry import operator
 from .application import FUNCTIONS, RULES, activate
 

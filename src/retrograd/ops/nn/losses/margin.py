@@ -12,7 +12,7 @@ from ....kernels.loops.elements import elementwise
 from ...math.exponential import SIGMOID
 from ...table.arguments import floating_operand
 from ...table.batching import summed_up
-from ...table.elementwise import KEEP
+from ...table.elementwise_primitives import KEEP
 from ...table.registry import operator
 from ...table.types import Operand
 from ..activations.smooth import log1p_exp

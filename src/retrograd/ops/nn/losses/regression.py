@@ -23,7 +23,7 @@ from ....core.tensor.tensor import Tensor, new_tensor
 from ....kernels.loops.elements import elementwise
 from ...table.batching import summed_up
 from ...table.composites import raw
-from ...table.elementwise import KEEP
+from ...table.elementwise_primitives import KEEP
 from ...table.registry import operator
 from ...table.types import Operand
 from .reduction import reduced, reduced_array, reduction_of, share_of

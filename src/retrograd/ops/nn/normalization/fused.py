@@ -52,7 +52,7 @@ class Layout(NamedTuple):
     view: tuple[int, ...] | None
     axes: tuple[int, ...]
     affine: tuple[int, ...] | None
-    centred: bool = True
+    centered: bool = True
 
 
 def _loops(layout: Layout, x: Any, *others: Any) -> Any:
@@ -65,7 +65,7 @@ def _loops(layout: Layout, x: Any, *others: Any) -> Any:
     if not takes(x, *others, least=SEVERAL):
         return None
     if view is None and axes[0] < 0:
-        return norms.rows_of(len(axes), layout.centred)
+        return norms.rows_of(len(axes), layout.centered)
     if view is None and axes == (0, *range(2, x.ndim)):
         return norms.CHANNELS if norms.along_channels(x) else None
     if view is None and axes == tuple(range(2, x.ndim)):
@@ -107,7 +107,7 @@ def _rstd(x: Any, variance: Any, layout: Layout, eps: float) -> Any:
         np.sqrt(out, out)
         return np.divide(1, out, out)
     overflowed = np.isinf(raw(variance))
-    if array_module(x) is np:  # on a GPU infinite x also give NaN, since a check would synchronise
+    if array_module(x) is np:  # on a GPU infinite x also give NaN, since a check would synchronize
         if overflowed.any():
             overflowed &= np.isfinite(raw(x)).all(axis=layout.axes, keepdims=True)
         if not overflowed.any():
@@ -116,10 +116,10 @@ def _rstd(x: Any, variance: Any, layout: Layout, eps: float) -> Any:
 
 
 def _standardized(x: Any, layout: Layout, eps: float) -> tuple[Any, Any, Any]:
-    mean = mean_over(x, layout.axes) if layout.centred else None
-    y = x - mean if layout.centred else x
+    mean = mean_over(x, layout.axes) if layout.centered else None
+    y = x - mean if layout.centered else x
     rstd = _rstd(x, mean_over(np.square(y), layout.axes), layout, x.dtype.type(eps))
-    return np.multiply(y, rstd, out=y if layout.centred else None), mean, rstd
+    return np.multiply(y, rstd, out=y if layout.centered else None), mean, rstd
 
 
 @or_reference
@@ -171,7 +171,7 @@ def _backward(
         return tuple([gradient for gradient, want in zip(found, wanted, strict=True) if want])
     u = _viewed(dy, layout)
     view = _viewed(x, layout)
-    xhat = (view - mean if layout.centred else view) * rstd
+    xhat = (view - mean if layout.centered else view) * rstd
     gradients = []
     if wanted[1]:
         gradients.append(_sum_to(u * xhat, w, layout))
@@ -188,7 +188,7 @@ def _backward(
 def _pulled(u: Any, xhat: Any, rstd: object, layout: Layout) -> Any:
     """Return the gradient of x: ``rstd * (u - mean(u) - xhat * mean(u * xhat))``."""
     du = u - xhat * mean_over(u * xhat, layout.axes)
-    if layout.centred:
+    if layout.centered:
         du -= mean_over(u, layout.axes)
     du *= rstd
     return du
@@ -212,7 +212,7 @@ def _backward_vjp(
         with suppress(LoopMissing):
             return [*loops.normalize_second((gx, gw, gb), dy, x, w, mean, rstd), None]
     view = _viewed(x, layout)
-    xhat = (view - mean if layout.centred else view) * rstd
+    xhat = (view - mean if layout.centered else view) * rstd
     weight = None if w is None else _broadcastable(w, layout)
     dyv = _viewed(dy, layout)
     by_xhat, by_rstd = 0, 0
@@ -247,7 +247,7 @@ def _composite(x: Tensor, w: Tensor | None, b: Tensor | None, layout: Layout, ep
     if x.array.dtype.itemsize == 2:
         return _composite(x.to(np.float32), w, b, layout, eps).to(x.array.dtype)
     y = x if layout.view is None else x.reshape(layout.view)
-    if layout.centred:
+    if layout.centered:
         y = y - y.mean(layout.axes, keepdim=True)
     rstd = _rstd(y, (y * y).mean(layout.axes, keepdim=True), layout, eps)
     if x.array.dtype == np.float32 and not np.isfinite(all_examples(rstd.array)).all():
@@ -264,7 +264,7 @@ def _of_examples(layout: Layout, size: int) -> Layout:
     """Return the layout for all examples, with a shared weight and bias."""
     view = None if layout.view is None else (size, *layout.view)
     axes = tuple([axis if axis < 0 else axis + 1 for axis in layout.axes])
-    return Layout(view, axes, layout.affine, layout.centred)
+    return Layout(view, axes, layout.affine, layout.centered)
 
 
 def _norm_examples(call: Call) -> Any:
@@ -313,7 +313,7 @@ def _norm_backward_examples(call: Call) -> Any:
     if wanted[1] or wanted[2]:
         u, view = [_viewed(z.array, below) for z in (dy, x)]
         if wanted[1]:
-            xhat = (view - mean if layout.centred else view) * rstd
+            xhat = (view - mean if layout.centered else view) * rstd
             found.append(_sum_of_examples(u * xhat, w, layout))
         if wanted[2]:
             found.append(_sum_of_examples(u, b, layout))

@@ -97,8 +97,8 @@ def _affine(argument: str, value: Operand | None, x: Tensor, shape: tuple[int, .
 
 
 @cache
-def _of_last_axes(count: int, centred: bool) -> Layout:
-    return Layout(None, tuple(range(-count, 0)), None, centred)
+def _of_last_axes(count: int, centered: bool) -> Layout:
+    return Layout(None, tuple(range(-count, 0)), None, centered)
 
 
 def _normalized_shape(x: Tensor, normalized_shape: Size) -> tuple[int, ...]:

@@ -137,7 +137,7 @@ def window_max(x: Any, window: Window, number: bool) -> tuple[Any, Any]:
             weight *= window.kernel[axis]
         return value, winner
 
-    # Checking for NaN once is cheaper than handling it everywhere, but synchronises with a GPU.
+    # Checking for NaN once is cheaper than handling it everywhere, but synchronizes with a GPU.
     floating = x.dtype.kind in FLOATING
     value, winner = reduce(floating and xp is not np)
     if number and floating and xp is np and value.size and np.isnan(value.max()):

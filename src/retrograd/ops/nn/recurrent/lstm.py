@@ -27,7 +27,7 @@ from ....kernels.runtime.result_arrays import empty
 from ...linear.products.affine import linear
 from ...table.batching import composed
 from ...table.composites import gradients_of, raw, second_order, where_needed
-from .steps import ordered, product, projected, sigmoid_from_tanh, stacked, steps_of, weight_gradients
+from .kernel_helpers import ordered, product, projected, sigmoid_from_tanh, stacked, steps_of, weight_gradients
 
 
 def _steps(gates: Array, h: Array, w_hh: Array, bias: Array | None, cells: Array, out: Array) -> None:

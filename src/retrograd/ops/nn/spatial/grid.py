@@ -16,7 +16,7 @@ from ....core.errors import InvalidValue, describe
 from ....core.graph.primitive import apply, operand
 from ....core.tensor.tensor import Tensor, new_tensor
 from ...table.registry import operator
-from .sampling import SAMPLE, Way
+from .grid_primitives import SAMPLE, Way
 from .sliding_windows import Ints
 
 

@@ -13,7 +13,7 @@ from ....core.arrays.devices import array_module
 from ....core.graph.primitive import ZEROS, apply1
 from ....core.tensor.tensor import Tensor, new_tensor
 from ...table.arguments import dimension
-from ...table.elementwise import unary, zero_rule
+from ...table.elementwise_primitives import unary, zero_rule
 from ..arguments import (
     Rules,
     alike,

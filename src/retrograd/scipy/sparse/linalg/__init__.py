@@ -1,10 +1,10 @@
 """``scipy.sparse.linalg`` on sparse arrays of Tensors: linear systems and eigenvalues with implicit derivatives.
 
 ``solvers`` has direct and iterative solutions, ``eigen`` has ``eigsh``, ``operators`` has ``LinearOperator``. Other
-names are SciPy's own and reject sparse arrays of Tensors.
+names are SciPy's own and reject sparse arrays of Tensors. Import them from ``retrograd.scipy.sparse.linalg``.
 """
 
-from ...arguments import other_names
+from ...decorators import other_names
 from ..arrays import SparseArray
 from .eigen import eigsh
 from .operators import LinearOperator, aslinearoperator

@@ -178,7 +178,7 @@ def triplet_norm_calls(rng: np.random.Generator) -> Iterator[Call]:
 
 
 def ctc_calls(rng: np.random.Generator) -> Iterator[Call]:
-    # The gradient of ctc_loss is the derivative only after log_softmax: tests/ops/nn/test_ctc.py composes both.
+    # The gradient of ctc_loss is the derivative only after log_softmax: tests/ops/nn/losses/test_ctc.py composes both.
     for call in ctc_edges(rng):
         yield Call(Fixed(call.args[0]), *call.args[1:], **call.kwargs)
 

@@ -15,7 +15,7 @@ from ...kinds import CLASS_LOSSES, Case, Found
 from ...probes.batches import STEPS, gain
 from ...probes.relations import related
 from ...probes.replay import Changes, Edit, Program, Replacement
-from ...recording import Array, Call, Step
+from ...step_recorder import Array, Call, Step
 from ..program_text import reshaping_line, returning_line
 
 _RESHAPES = frozenset({"view", "reshape", "flatten", "unflatten"})

@@ -6,7 +6,7 @@ import numpy as np
 
 from .....core.tensor.tensor import new_tensor
 from ...probes.replay import Changes, Program
-from ...recording import Call, Inputs, Params, Step
+from ...step_recorder import Call, Inputs, Params, Step
 
 _CHANGED = 1e-6  # of the largest number of a result
 _REORDERS = frozenset({"view", "reshape", "flatten", "contiguous"})

@@ -12,7 +12,7 @@ from ...findings import figure
 from ...kinds import Case, Found, HasPlace, Place
 from ...probes.proof import STEPS, train
 from ...probes.replay import NOTHING, Edit
-from ...recording import Step, start_of
+from ...step_recorder import Step, start_of
 from ..program_text import code_lines
 
 _CLOSE = 1e-3  # the most that a changed gradient may differ from what it is described by, relative to its size

@@ -15,7 +15,7 @@ from ...findings import figure
 from ...kinds import CLASS_LOSSES, Case, Found, HasPlace, kind
 from ...probes.proof import better, compare
 from ...probes.replay import Changes, Edit, Replacement
-from ...recording import Array, Call, Source, Step, start_of
+from ...step_recorder import Array, Call, Source, Step, start_of
 from .rates import LARGE, largest_step, moved, rate_place, rate_texts
 
 _LEAST_LAYERS = 4

@@ -17,7 +17,7 @@ from ...kinds import Case, Found, HasPlace
 from ...probes.batches import gain
 from ...probes.proof import better, compare
 from ...probes.replay import PROOF_STEPS, Changes, Curves, Edit
-from ...recording import Array, Step
+from ...step_recorder import Array, Step
 from ..data import data_origin
 from ..dimensions.layouts import first_layer, other_dims, torn_data
 from .depth import ends_of_layers

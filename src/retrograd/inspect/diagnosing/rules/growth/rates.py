@@ -17,8 +17,8 @@ from ...kinds import CLASS_LOSSES, Case, Found, HasPlace, Place, kind
 from ...own_updates import OwnUpdate
 from ...probes.proof import STEPS, better, compare, train
 from ...probes.replay import NOTHING, Changes, Curves, Edit, Replacement, same
-from ...recording import Call, Source, Step
 from ...run import Optimized
+from ...step_recorder import Call, Source, Step
 from .changed import decayed_by_hand, shrunk
 
 _STILL = 2e-3  # the most that parameters moved in a run, relative to their size, at a rate that is too low

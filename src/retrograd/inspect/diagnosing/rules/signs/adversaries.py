@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....record import Record
 from ...kinds import Case
-from ...recording import Opened, Root, Step
+from ...step_recorder import Opened, Root, Step
 from .policies import slope_of
 
 

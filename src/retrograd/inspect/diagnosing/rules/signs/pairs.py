@@ -10,7 +10,7 @@ from .....core.tensor.tensor import new_tensor
 from ....record import Record
 from ...kinds import Case
 from ...probes.replay import Changes, Program
-from ...recording import Call, Opened, Source, Step
+from ...step_recorder import Call, Opened, Source, Step
 
 _LEAST_PAIRS = 6  # of each kind
 _OPPOSITE = 0.9  # share of comparisons

@@ -14,7 +14,7 @@ from ....record import Record
 from ...findings import figure
 from ...kinds import Case, Found, HasPlace
 from ...probes.replay import Changes, Program
-from ...recording import Array, Call, Params, Root, Source, Step, start_of
+from ...step_recorder import Array, Call, Params, Root, Source, Step, start_of
 
 _REGRESSIONS = frozenset({"mse_loss", "smooth_l1_loss", "huber_loss", "l1_loss"})
 _COSTS = re.compile(r"(?<![^\W_])(?:costs?|regrets?|penalty|penalties)(?![^\W_])", re.IGNORECASE)

@@ -12,7 +12,7 @@ from .....core.tensor.tensor import new_tensor
 from ...findings import figure
 from ...kinds import PAIR_LOSSES, Case, HasPlace, Place
 from ...probes.replay import Changes, Program
-from ...recording import Call, Source, Step, start_of
+from ...step_recorder import Call, Source, Step, start_of
 from ..cuts import sums
 from ..growth.rates import of_parameters
 from .policies import slope_of
