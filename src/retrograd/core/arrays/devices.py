@@ -87,7 +87,7 @@ class Device:
         _entered.devices.pop()
 
     def __call__(self, function: Function) -> Function:
-        """Decorate a function: it creates new Tensors on the device."""
+        """Decorate a function so that it creates new Tensors on the device."""
 
         @wraps(function)
         def inside(*args: object, **kwargs: object) -> Any:
@@ -238,7 +238,7 @@ class Wrapping:
         return False
 
     def unshared(self, holders: int) -> bool:
-        """Return whether only ``holders`` references to this array, with the caller's own, reach its memory."""
+        """Return whether the array's memory is reachable only by ``holders`` references, including the caller's own."""
         raise NotImplementedError
 
     def overlaps(self) -> bool:
@@ -351,7 +351,7 @@ def lie_within(array: Array, length: int) -> bool:
     """
     if array.__class__ is not np.ndarray or array.dtype is not _SIGNED or not array.flags.c_contiguous:
         return False
-    numbers = array.view(_UNSIGNED)  # negative integers become large ones
+    numbers = array.view(_UNSIGNED)  # as unsigned integers, negative integers are large
     return bool(numbers.item(numbers.argmax()) < length)
 
 

@@ -64,7 +64,7 @@ class Node:
 
     @parents.setter
     def parents(self, parents: tuple[Edge, ...]) -> None:
-        """Set the parents. A new ``plan`` is set before."""
+        """Set the parents. If the plan changes as well, set ``plan`` first."""
         width = len(parents)
         self.left = parents[0] if parents else None
         self.right = parents[1] if width > 1 else None

@@ -307,14 +307,18 @@ def _on_examples(function: Callable[..., object], args: Sequence[Array], kwargs:
     return joined(results)
 
 
-# Functions without a derivative that are elementwise in the arguments at these places; ufuncs are in all arguments.
+# Functions without a derivative that are elementwise in the arguments at these places. ``__call__`` is that of ufuncs,
+# which are elementwise in all arguments.
 ELEMENTWISE = {"__call__": (0, 1, 2), "isin": (0,), "searchsorted": (1,), "unravel_index": (0,)}
 
 
 def _element_by_element(
     function: Callable[..., Any], args: Sequence[object], kwargs: dict[str, object], level: Layer
 ) -> Any:
-    """Compute the results of all examples by one call; NotImplemented if another argument differs between examples."""
+    """Compute an elementwise function on all examples by one call.
+
+    Return NotImplemented if an argument in which the function is not elementwise differs between examples.
+    """
     places = ELEMENTWISE.get(function.__name__, ())
     mapped = [index for index, x in enumerate(args) if any(part.mapped for part in _batched(x))]
     if not places or not set(places).issuperset(mapped) or any(True for _ in _batched(kwargs)):
