@@ -98,7 +98,7 @@ class Context:
             self._saved = self._packed = None
 
     def __getattr__(self, name: str) -> object:
-        """Return the attributes of the node that ``forward`` has become. In PyTorch this object is the node."""
+        """Return the attributes of the node of the recorded call: in PyTorch, the context is that node."""
         if name == "saved_variables":
             warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2)
             return self.saved_tensors

@@ -322,7 +322,7 @@ def _run_jvp(cls: type[Function], ctx: Context, given: dict[int, Any], recorded:
         if t is None and place is not None and ctx.materialize_grads:
             t = array_module(some).zeros(*place)
         if t is not None and ctx._dirty:
-            t = t.clone() if isinstance(t, Tensor) else as_array(t).copy()  # jvp may write to it, as forward does
+            t = t.clone() if isinstance(t, Tensor) else as_array(t).copy()  # jvp may write to it in place, as forward
         tangents.append(t if t is None or isinstance(t, Tensor) else new_tensor(as_array(t)))
     own = copy(ctx)
     if ctx._saved_forward is not None:
@@ -356,7 +356,7 @@ def _run_jvp(cls: type[Function], ctx: Context, given: dict[int, Any], recorded:
 
 def requires_on_some_layer(x: Tensor) -> bool:
     """Return whether a Tensor requires grad, on its own layer or, inside vmap, on a layer below."""
-    below = getattr(x.array, "value", None) if isinstance(x.array, Wrapping) else None  # compile's arrays have none
+    below = getattr(x.array, "value", None) if isinstance(x.array, Wrapping) else None  # traced arrays have none
     return x._requires or isinstance(below, Tensor) and requires_on_some_layer(below)
 
 
@@ -428,7 +428,7 @@ class VmapInfo(NamedTuple):
 def _forward_under_vmap(
     cls: type[Function], level: Any, args: tuple[object, ...], needs: tuple[bool, ...]
 ) -> tuple[Context, Any]:
-    """Call ``forward`` for all examples, recorded on the layer below; its derivative is ``backward`` for all."""
+    """Call ``forward`` for all examples. It is recorded on the layer below; ``backward`` is its derivative on all."""
     lowered = [_lowered(level, x) if is_dense(x) else (x, False) for x in args]
     values, flags = [value for value, _ in lowered], [mapped for _, mapped in lowered]
     ctx = Context()
@@ -476,7 +476,7 @@ def _forward_under_vmap(
 class _Examples(Function):
     """A Function applied to all examples of a level."""
 
-    generate_vmap_rule = True  # for a level below
+    generate_vmap_rule = True  # its methods can run inside another vmap
 
     class Call:
         """One call, and the results of its forward."""

@@ -204,7 +204,7 @@ def wanted_inputs(arguments: Sequence[object]) -> list[Tensor]:
 def _by_values(
     func: Callable[..., object], arguments: tuple[object, ...]
 ) -> tuple[Callable[..., object], tuple[object, ...]]:
-    """Return a function of the values of sparse arguments, and the arguments with these values."""
+    """Return a version of ``func`` that takes the values of sparse Tensors in their place, and its arguments."""
     sparse = {index: x for index, x in enumerate(arguments) if isinstance(x, WithoutArray) and x._requires}
     if not sparse:
         return func, arguments
@@ -400,7 +400,7 @@ class _Check:
                     )
 
     def single_outputs(self) -> None:
-        """Check that the gradient of one output equals that of all outputs with zero cotangents for the others."""
+        """Check that gradients of one output equal gradients of all outputs with zero cotangents for the others."""
         outputs = self.outputs()
         if len(outputs) == 1:
             return
