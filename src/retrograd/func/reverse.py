@@ -110,7 +110,7 @@ def vjp(func: Callable[..., object], *primals: object, has_aux: bool = False) ->
 
     Raises:
         RuntimeError: a primal or an output is not floating or complex, or an output is not a Tensor. ``vjp_fn`` raises
-            it if cotangents differ from the output in structure or shape.
+            RuntimeError if cotangents differ from the output in structure or shape.
         ValueError: a primal contains something that is not a Tensor, array or number.
 
     >>> from retrograd.func import vjp

@@ -83,7 +83,7 @@ def associative_scan(fn: Callable[[Any, Any], object], elems: object, reverse: b
 
 
 def _prefixes(combine: Callable[[list[Tensor], list[Tensor]], list[Tensor]], xs: list[Tensor]) -> list[Tensor]:
-    """Combine pairs, find the prefixes of the pairs, which are those with an even length, and fill in the odd ones."""
+    """Combine pairs of neighbors, compute the prefixes of the pairs by recursion, and insert those of odd length."""
     length = len(xs[0])
     if length < 2:
         return xs
