@@ -1,7 +1,7 @@
-"""The norms of the gradients that a backward pass hands to each operator, at the cost of one product per operator.
+"""The norms of the gradients that reach each operator in a backward pass, at the cost of one dot product per operator.
 
-Steps that are not recorded in full have these, so that the page shows the gradient of every operator at each step. An
-operator is known by its place in the order of the backward pass.
+They are measured in steps that are not recorded in full, so that the page shows the gradient of every operator at each
+step. An operator is identified by its place in the order of the backward pass.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class BackwardNorms(Observer):
     def __init__(self) -> None:
         self.names: list[str] = []
         self.norms: list[float] = []
-        self.seconds = 0.0  # spent here
+        self.seconds = 0.0  # the time spent in this observer
 
     def entered(self, node: Node, g: Array) -> None:
         began = time.perf_counter()
         if node.plan.select is not None:
-            return  # one of several outputs; the operator itself follows
+            return  # this node selects one of several outputs; the operator's own node follows
         given = [getattr(x, "array", x) for x in (g if isinstance(g, (tuple, list)) else (g,)) if x is not None]
         found = [norm(array) if hasattr(array, "reshape") else math.nan for array in given]
         self.names.append(node.plan.primitive.name)

@@ -1,7 +1,7 @@
-"""A recorded step as a function of its parameters: run it again, with other values or with calls replaced.
+"""Run a recorded step again as a function of its parameters, with other values or with calls replaced.
 
 Only operators run, none of the program's own code. Values that no recorded call computed are constants, as recorded;
-so are results of random operators and the statistics of dropout. A program is used only if it reproduces the recorded
+so are results of random operators and the masks of dropout. A ``Program`` is used only if it reproduces the recorded
 loss. ``Budget`` bounds the steps of all trials.
 """
 
@@ -22,27 +22,27 @@ from ....ops.nn.normalization.statistics import batch_norm
 from ..recording import Array, Inputs, Params, Source, Step
 from ..run import Optimized, Run
 
-_TOLERANCE = 2e-3  # relative, between a recorded loss and the same computed again
+_TOLERANCE = 2e-3  # the relative tolerance between a recorded loss and the recomputed one
 _MOST_CALLS = 20_000
 
-# Trials of a run: their number of steps follows from the sizes of a step, so that findings do not depend on the time.
-LEAST_STEPS = 50  # which take as long as this number of steps of the program
-_SECONDS = 3.0  # of trials with small steps, which are more than that
-_MOST_SECONDS = 60.0  # of this process; only a stop
+# The number of steps of all trials follows from the array sizes of a step, so that findings do not depend on timing.
+LEAST_STEPS = 50  # the fewest steps of all trials
+_SECONDS = 3.0  # small steps may be more: as many as take this time by ``estimate``
+_MOST_SECONDS = 60.0  # a limit on the CPU time of all trials, which normally is not reached
 
-# Seconds of a forward and a backward pass: of a call, of a byte of its inputs, and of a multiplication.
+# Estimated seconds of a forward and a backward pass per call, per byte of its inputs, and per multiplication.
 _CALL, _BYTE, _PRODUCT = 60e-6, 1e-9, 2e-10
 
-Replacement = Callable[..., Array]  # of a call: takes its inputs, and returns its outputs
+Replacement = Callable[..., Array]  # replaces a call: takes the call's inputs and returns its outputs
 
 
 @dataclass(frozen=True)
 class Changes:
-    """What differs from the recorded step: calls replaced by functions, and constants by other arrays.
+    """Changes to a recorded step: functions that replace calls, and arrays that replace constants.
 
-    ``calls`` maps the index of a call to a function of its inputs and parameters, ``params`` to other parameters,
-    ``inputs`` maps (call, position) to an array, and ``root`` is applied to the loss. ``joined`` leaves out what cuts
-    values off from the graph, and ``tracked`` has the calls under ``no_grad`` that are recorded in spite of it.
+    ``calls`` maps the index of a call to a function of its inputs and parameters, ``params`` maps it to other
+    parameters, ``inputs`` maps (call, position) to an array, and ``root`` is applied to the loss. With ``joined``,
+    ``detach`` and ``no_grad`` are ignored; ``tracked`` has the calls for which only ``no_grad`` is ignored.
     """
 
     calls: Mapping[int, Replacement] = field(default_factory=dict)
@@ -57,15 +57,15 @@ NOTHING = Changes()
 
 
 def same(x: Tensor, *others: object, **params: object) -> Tensor:
-    """Return the first input: the replacement of a call that is left out."""
+    """Return the first input: replaces a call by the identity."""
     return x
 
 
 class Curves(NamedTuple):
     """Losses of two trainings from the same state, with and without an edit.
 
-    ``fixed`` and ``plain`` are measured by the loss as it is after the edit, ``own`` is that of the second training by
-    its own loss; empty if this is the same.
+    ``fixed`` has the losses with the edit, ``plain`` those without. If the edit changes the loss itself, both are
+    measured by the edited loss, and ``own`` has the losses without the edit by the original loss; else it is empty.
     """
 
     fixed: list[float]
@@ -73,7 +73,7 @@ class Curves(NamedTuple):
     own: Sequence[float] = ()
 
     def compared(self) -> Curves:
-        """Return the curves up to the last step with the edit, so that the ends are those of equally many steps."""
+        """Return all curves with the length of ``fixed``, so that their ends can be compared."""
         steps = len(self.fixed)
         return Curves(self.fixed, self.plain[:steps], self.own[:steps])
 
@@ -84,18 +84,18 @@ class Edit:
 
     Attributes:
         text: the edit in a few words, as in "with y[:, None]".
-        changes: what it changes in the recorded step.
-        options: what it changes in the optimizer's options: a factor by name, such as ``{"lr": 0.1}``.
-        without: what reproduces the program as it is, if the recorded step alone does not: ``"carry"`` keeps gradients
-            from step to step, ``"none"`` makes no steps.
+        changes: the changes to the recorded step.
+        options: factors of the optimizer's options by name, such as ``{"lr": 0.1}``.
+        without: how the training without the edit differs from repeating the recorded step: ``"carry"`` keeps gradients
+            from step to step, ``"none"`` makes no optimizer steps.
         start: whether to start from the parameters before the first step, not from those of the recorded step.
-        everything: optimize all trainable leaves, not those of the optimizer.
-        values: other values for leaves at the start, by the id of the leaf.
-        frozen: optimize leaves that do not require a gradient, too.
-        one_loss: whether the edit changes the prediction, and the losses of both versions are of one kind.
+        everything: optimize all trainable leaves, not only those of the optimizer.
+        values: other initial values of leaves, by the id of the leaf.
+        frozen: also optimize leaves that do not require grad.
+        one_loss: whether the losses with and without the edit can be compared, although the edit changes the result.
         clip: the norm to which gradients are clipped; 0 for no clipping.
-        of: the optimizer whose loss the edit is about, if it is not the main one.
-        written: what the program does besides the recorded backward pass, such as the sum of several of them.
+        of: the optimizer whose loss the edit concerns, if it is not the main optimizer.
+        written: changes for the training without the edit, such as the sum of several backward passes.
     """
 
     text: str
@@ -113,13 +113,13 @@ class Edit:
 
 
 class Program:
-    """The calls of a step below a loss."""
+    """The calls of a recorded step that a loss depends on, as a function of the leaves."""
 
     def __init__(self, step: Step, source: Source, moving: bool = True, scale: float = 1.0, as_read: int = 0) -> None:
         self.step = step
         self.moving = moving  # whether batch normalization computes its statistics again
         self.source = source
-        self.scale = scale  # by which a GradScaler multiplied the loss
+        self.scale = scale  # the factor by which a GradScaler multiplied the loss
         self.order = sorted(step.below(source, through_cuts=True))
         self.values: Mapping[int, Array] = step.values
         self._as_read = as_read
@@ -146,10 +146,10 @@ class Program:
         return self.step.calls[index].inputs
 
     def is_given(self, x: Source) -> bool:
-        """Return whether a call's result is a constant as it was read, and is not computed again.
+        """Return whether a call's result is used as it was read in the recording, and not computed again.
 
-        Such are data, which views and NumPy may have written to; with ``as_read`` of 2 also what the program has cut
-        off from its parameters, which an optimizer may have changed within the step.
+        With ``as_read`` of 1, these are results that do not depend on parameters, since views or NumPy may have written
+        to them. With 2, also detached results, since an optimizer may have changed the parameters within the step.
         """
         if not self._as_read or x.call < 0 or x.value is None:
             return False
@@ -162,9 +162,9 @@ class Program:
         wanted: Source | None = None,
         kept: dict[int, Inputs] | None = None,
     ) -> Tensor:
-        """Return the loss, or another value, with these Tensors in place of the leaves of these ids.
+        """Return the loss, or the value ``wanted``, with other Tensors for the leaves: ``values`` by id of a leaf.
 
-        ``kept`` gets the results of all calls.
+        The results of all calls are added to ``kept``.
         """
         results: dict[int, Inputs] = {}
 
@@ -220,9 +220,9 @@ class NotReplayableError(RuntimeError):
 
 
 def program_of(run: Run, of: Optimized | None = None) -> Program | None:
-    """Return the program of the last backward pass before a step of an optimizer, by default of the main one.
+    """Return the program of the last backward pass before a step of an optimizer, by default the main optimizer.
 
-    None if running it again gives another loss.
+    Return None if the program does not reproduce the recorded loss.
     """
     step = run.last
     if step is None:
@@ -240,7 +240,10 @@ def program_of(run: Run, of: Optimized | None = None) -> Program | None:
 
 
 def _with_values(program: Program, value: float) -> bool:
-    """Return whether a program gives the recorded loss, with the first values of parameters or with later ones."""
+    """Return whether a program reproduces the recorded loss with the values of leaves that were read first, or later.
+
+    If later values reproduce the loss, they become ``program.values``.
+    """
     if not reproduces(program, value, program.values):
         program.values = program.step.values | program.step.later
         return bool(program.step.later) and reproduces(program, value, program.values)
@@ -283,18 +286,18 @@ class Budget:
     """The steps that trials may still take; half of them are reserved for the questions that come last."""
 
     def __init__(self, step: Step | None) -> None:
-        # A trial runs one backward pass of several.
+        # A trial repeats only one of the step's backward passes.
         seconds = 0.0 if step is None else estimate(step) / max(1, len(step.roots))
         self.remaining = max(LEAST_STEPS, math.ceil(_SECONDS / seconds)) if seconds else 0
         self.reserved = self.remaining // 2
         self._end = time.process_time() + max(_MOST_SECONDS, 4 * LEAST_STEPS * seconds)
 
     def share(self, count: int, most: int) -> int:
-        """Return how many steps each of several trials may take, so that all take as many."""
+        """Return how many steps each of ``count`` trials may take, at most ``most``."""
         return min(most, max(0, self.remaining - self.reserved) // count)
 
     def allow(self, count: int) -> None:
-        """Allow this number of steps also if they are reserved."""
+        """Allow this number of steps, including reserved ones."""
         self.reserved = min(self.reserved, max(0, self.remaining - count))
 
     def release(self) -> None:
@@ -308,7 +311,7 @@ class Budget:
 
     @property
     def spent(self) -> bool:
-        """Whether no step is left, but those that are reserved."""
+        """Whether no step is left, except reserved ones."""
         return self.remaining < self.reserved or time.process_time() > self._end
 
 
@@ -317,7 +320,7 @@ def estimate(step: Step) -> float:
     seconds = 0.0
     below = set[int]().union(*[step.below(root.source, through_cuts=True) for root in step.roots])
     for call in map(step.calls.__getitem__, below):
-        sizes = [math.prod(shape) for shape in ((call.shape,) if call.moves else call.shapes)]  # of rows of a data set
+        sizes = [math.prod(shape) for shape in ((call.shape,) if call.moves else call.shapes)]  # few rows are read
         seconds += _CALL + _BYTE * 4 * sum(sizes)
         if not call.elementwise and not call.moves and len(sizes) > 1 and call.shapes[1]:
             seconds += 3 * _PRODUCT * math.prod(call.shape) * sizes[1] / max(1, call.shapes[1][0])
