@@ -227,8 +227,8 @@ class trace(Records, Mode):  # type: ignore[misc]  # no file, though Mode is one
     """Record what a program does: each operator with its line and module, its results and gradients, its time and the
     memory that it saves.
 
-    A context manager around a step, or any part of a program, that records the thread which enters it. Entering it
-    again adds records. A trace keeps statistics, and no Tensor or graph alive.
+    Use ``trace`` as a context manager around a step or any part of a program; it records the thread that enters it.
+    Entering it again adds records. A trace stores statistics, and keeps no Tensor or graph alive.
 
     Args:
         keep: ``"values"`` keeps copies of outputs and gradients, as ``record.value`` and ``record.gradient``.
@@ -293,7 +293,7 @@ class trace(Records, Mode):  # type: ignore[misc]  # no file, though Mode is one
 
 # Recorders of living traces, in which Tensors without history are looked up.
 recorders: WeakSet[Recorder] = WeakSet()
-_latest: list[Recorder] = []  # keeps the latest one alive; it refers to no arrays
+_latest: list[Recorder] = []  # keeps the latest recorder alive, which refers to no arrays
 
 
 def site_of(node: Node) -> Any:

@@ -1,4 +1,4 @@
-"""The colors of gradients: grey near the usual norm, towards blue where they vanish, towards red where they explode.
+"""The colors of gradients: gray near the usual norm, towards blue where they vanish, towards red where they explode.
 
 The scale is logarithmic and relative to a reference, the usual norm near the loss, because norms of healthy networks
 differ by orders of magnitude between programs but rarely by more than a factor of 30 within one. Blue and red are the
@@ -55,7 +55,7 @@ def reference(norms: Iterable[float | None]) -> float:
 
 
 def usual_norm(picture: Picture) -> float:
-    """Return the norm near which gradients are grey, over all steps; of the leaves if no operator's is known."""
+    """Return the norm near which gradients are gray, over all steps; of the leaves if no operator's is known."""
     results = [norm for v in picture.vertices if v.kind not in LEAVES and v.shapes != ((),) for norm in v.flows]
     return reference(results if any(results) else [norm for vertex in picture.vertices for norm in vertex.flows])
 

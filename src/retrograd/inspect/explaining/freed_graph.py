@@ -19,8 +19,8 @@ _FREED = "backward() has freed the graph; call explain before backward(), or use
 class FreedGraphExplanation(Explanation):
     """The explanation of a gradient whose graph was freed: the gradient, and where it became zero or was lost.
 
-    There are no parts as arrays and no paths, since they need the derivative rules; the text has the norms that a
-    trace saw. ``total`` is ``.grad``, which may include gradients of other backward passes.
+    There are no parts as arrays and no paths, since computing them needs the saved values; the text has the norms that
+    a trace recorded. ``total`` is ``.grad``, which may include gradients of other backward passes.
     """
 
     _gradient = ".grad after backward()"

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..drawing.figures import number
 
-# Colors from the most negative to the most positive number, through a grey that is visible on white and black.
+# Colors from the most negative to the most positive number, through a gray that is visible on white and black.
 # Values that are not finite have their own color. Blue and orange are distinct for color-blind people.
 NEGATIVE, MIDDLE, POSITIVE, MISSING = (0, 114, 178), (208, 212, 218), (213, 94, 0), (204, 0, 153)
 ROWS, COLUMNS = 32, 64  # the largest size of a heat map

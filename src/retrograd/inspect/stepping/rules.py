@@ -15,7 +15,7 @@ from ...core.graph.nodes import Node
 from ...core.graph.plan import rule_arguments
 from ...core.graph.primitive import Primitive
 
-ELEMENTS = "retrograd.elements."  # the room of the functions of elements
+ELEMENTS = "retrograd.elements."  # the package of elementwise functions
 
 
 def input_names(node: Node) -> tuple[str, ...]:
@@ -68,7 +68,7 @@ def values_read(node: Node, saved: tuple[object, ...]) -> dict[str, Any]:
 
 
 def names_read(node: Node, place: int, everything: Iterable[str]) -> list[str]:
-    """Return, of the names of all values that the node's rules read, those that the rule of one input reads."""
+    """Return the names in ``everything``, the values that the node's rules read, that the rule of one input reads."""
     rules = node.plan.primitive.rules
     own = rules[place] if rules and node.plan.primitive.joint is None and place < len(rules) else None
     return [name for name in everything if own is None or name in rule_arguments(own)]
@@ -158,7 +158,7 @@ def _lambdas(source: str) -> tuple[ast.Lambda, ...]:
 def _closed_over(rule: Callable[..., object]) -> Iterator[str]:
     """Yield the source of the functions and the names of the operators in a rule's closure.
 
-    Functions of ``elements/`` may also be globals of the rule.
+    Elementwise functions (``elements/``) may also be global variables of the rule.
     """
     known = inspect.getclosurevars(rule)
     functions = {name: value for name, value in known.globals.items() if isinstance(value, FunctionType)}
@@ -172,6 +172,6 @@ def _closed_over(rule: Callable[..., object]) -> Iterator[str]:
 
 
 def _element_source(function: Callable[..., object]) -> str | None:
-    """Return the definition of a function of elements (``elements/``), which others may wrap."""
+    """Return the source of an elementwise function (``elements/``), without its wrappers."""
     inner = inspect.unwrap(function)
     return _definition(inner) if inner.__module__.startswith(ELEMENTS) else None

@@ -1,4 +1,4 @@
-"""The rules that raise alarms: what in the records is a sign of a problem, and what helps.
+"""The rules that raise alarms: each finds a sign of a problem in the records, and gives advice.
 
 Each rule reads all records, of which the last is new, and yields its findings. The thresholds allow for what happens
 in healthy runs: large first steps, weights that grow from zero, unusual batches, a saturated last sigmoid.
@@ -15,12 +15,12 @@ from typing import NamedTuple
 from .measures import Record
 
 _TOGETHER = 3  # up to this number of parameters, each gets its own alarm
-_FIRST = 10  # steps, which are large in adaptive optimizers
+_FIRST = 10  # the number of first steps, which are large in adaptive optimizers
 _BEFORE = 10  # records before the first alarm in which a change of the settings counts as its cause
 _JUMP = 2.0  # the least factor of such a change
-_USUAL = 100.0  # the largest standard deviation of activations at the start that needs no other scale
+_USUAL = 100.0  # a larger standard deviation of activations at the start needs advice on scale
 _ZERO = "call optimizer.zero_grad() before backward()"
-_CALM = 20  # records without the condition after which its alarm can be raised again
+_CALM = 20  # after this number of records without its condition, an alarm can be raised again
 
 
 class Alarm(str):
@@ -91,7 +91,7 @@ class History:
             self.best = min(self.best, median(last))
 
     def last(self, count: int) -> Sequence[Record]:
-        """Return the last records, or none if there are fewer."""
+        """Return the last ``count`` records; an empty list if there are fewer."""
         return self.records[-count:] if len(self.records) >= count else []
 
     def scale(self, name: str) -> float:
@@ -436,7 +436,7 @@ def _rate_of(record: Record, name: str) -> str:
 
 
 def cause_of(records: Sequence[Record], alarms: Sequence[Alarm]) -> tuple[str, int]:
-    """Return a sentence on what came before the first alarm, and its step; an empty sentence if there is no alarm.
+    """Return a sentence on the likely cause of the first alarm, and its step; an empty sentence if there is no alarm.
 
     The sentence names a change of the program's settings shortly before the alarm, else the first loss, gradient or
     weight that is not finite, else the alarm itself.
