@@ -137,7 +137,7 @@ class _Stop(Observer):
 
     def __init__(self, count: int, last: tuple[object, ...]) -> None:
         self.count = count
-        self.late = count > 1  # until the last node, which ``answering`` may record
+        self.late = count > 1  # False from the last node on, since ``late`` observers do not get ``answering``
         self.primitive, self.shape, self.dtype = last[:3]
         self.nodes: list[Node] = []
 

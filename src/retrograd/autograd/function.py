@@ -376,7 +376,7 @@ def _lowered(level: object, x: Tensor) -> tuple[Tensor, bool]:
 
 
 def _lowered_nest(level: Any, x: Any) -> tuple[Any, Any]:
-    """Return an argument with the Tensors of the layer below, and a nest like it of their mapped dimensions."""
+    """Return an argument with the Tensors of the layer below, and a nest of the same structure with their in_dims."""
     if isinstance(x, Tensor):
         value, mapped = _lowered(level, x)
         return value, 0 if mapped else None

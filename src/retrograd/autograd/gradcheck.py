@@ -415,8 +415,8 @@ class _Check:
                 all_ = np.zeros(real_size(x)) if b is None else as_real(b.array)
                 if not np.allclose(one, all_, rtol=self.rtol, atol=self.atol, equal_nan=True):
                     raise GradcheckError(
-                        f"gradcheck: the gradient of output {index} for input {position} differs from that of all "
-                        "outputs with zero cotangents for the others"
+                        f"gradcheck: the gradient of output {index} for input {position} differs between a backward "
+                        "pass from this output and one from all outputs with zero cotangents for the other outputs"
                     )
 
     def batched_gradients(self) -> None:
@@ -490,7 +490,8 @@ class _Check:
         for position, x, g in zip(self.positions, self.inputs, found, strict=True):
             if g is not None and g.dtype != x.dtype:
                 raise GradcheckError(
-                    f"gradcheck: the gradient of input {position} is {describe(g)}, the input {describe(x)}"
+                    f"gradcheck: expected the gradient of input {position} to have the input's dtype {x.dtype}, "
+                    f"got {describe(g)}"
                 )
 
     def forward_mode(self) -> None:

@@ -15,7 +15,7 @@ from weakref import ref
 from ..core.source_location import user_frame
 from ..core.tensor.tensor import Tensor, is_dense
 
-_OURS = 3  # references to a frame's dictionary: frame, local variable, argument of getrefcount
+_OURS = 3  # the references to a frame's dictionary from the frame, a local variable and getrefcount's argument
 _CALLERS = 8  # the most frames searched for a variable
 _ITEMS = 200  # the largest container searched
 

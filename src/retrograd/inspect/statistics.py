@@ -48,7 +48,7 @@ class Statistics:
         return math.sqrt(count * (self.std**2 + self.mean**2)) if count else 0.0
 
     def pooled(self, other: Statistics) -> Statistics:
-        """Return the statistics of the elements of two arrays of one size, given as for one array of this size."""
+        """Return the statistics of all elements of two arrays of equal size; ``size`` remains that of one array."""
         low, high = min(self.minimum, other.minimum), max(self.maximum, other.maximum)
         mean = (self.mean + other.mean) / 2
         std = math.sqrt(max(0.0, (self.std**2 + self.mean**2 + other.std**2 + other.mean**2) / 2 - mean**2))

@@ -272,7 +272,7 @@ class trace(Records, Mode):  # type: ignore[misc]  # no file, though Mode is one
         return source.source if isinstance(source, Departure) else source  # type: ignore[return-value]
 
     def departure_of(self, x: Tensor) -> Departure | None:
-        """Return how a Tensor lost its history, if it is the result of ``detach`` and the like."""
+        """Return how a Tensor lost its history, if the Tensor is the result of ``detach`` or a similar method."""
         source = self.recorder.source(x)
         return source if isinstance(source, Departure) else None
 

@@ -158,7 +158,7 @@ class Backend:
         return array
 
     def free_unused(self) -> None:
-        """Return memory that the library caches to the operating system."""
+        """Free the memory that the library caches, so that other processes can use it."""
 
 
 class _Borrowed:
@@ -322,9 +322,10 @@ def array_module(array: object) -> Any:
 
 
 def all_examples(array: object) -> Any:
-    """Return the numbers to check an array's values on: for a Batched array those of all examples.
+    """Return an array that contains all values of ``array``, for checks of values.
 
-    For a ``meta`` array the numbers are zeros, at most one along each axis; for any other array, the array itself.
+    For a Batched array, these are the numbers of all examples; for a ``meta`` array, zeros, at most one along each
+    axis; any other array is returned itself.
     """
     return array if array.__class__ is np.ndarray else getattr(array, "examples", array)
 

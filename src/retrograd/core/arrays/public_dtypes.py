@@ -116,7 +116,7 @@ class dtype(_NumPyDType):  # type: ignore[misc]  # numpy.dtype is final; type ch
             return self is other
         try:
             return other is not None and bool(self.dtype == other)
-        except TypeError:  # a dtype without numbers
+        except TypeError:  # this dtype exists by name only
             return False
 
     def __ne__(self, other: object) -> bool:

@@ -213,7 +213,7 @@ class Primitive:
 # The gradient of piecewise constant functions (floor, sign).
 ZEROS: Primitive = Primitive("zeros", np.zeros_like, "x", [lambda g: ZEROS(g)], elementwise=True)
 
-# Gives a gradient y a history that leads to x, on which its value does not depend.
+# Gives a gradient y a history that leads to x, although the value of y does not depend on x.
 _ATTACH = Primitive("attach", lambda y, x: y, "y x", [lambda g: g, lambda g: ZEROS(g)])
 
 

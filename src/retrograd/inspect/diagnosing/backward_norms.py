@@ -62,7 +62,7 @@ def norm(array: Array) -> float:
         flat = flat.astype("f")
     with silent():
         square = sum([abs(float(x.dot(x).real)) for x in blocks(flat)])
-    if flat.dtype == np.float32 and not _SMALL < square < math.inf:  # squares that float32 cannot represent
+    if flat.dtype == np.float32 and not _SMALL < square < math.inf:  # the sum of squares over- or underflows in float32
         square = sum([float(x.dot(x)) for x in map(_double, blocks(flat))])
     return math.sqrt(square)
 
@@ -72,7 +72,7 @@ def _double(array: Array) -> Array:
 
 
 def distance(array: Array, other: Array) -> float:
-    """Return the Euclidean norm of the difference of two arrays, on the CPU without an array of their size."""
+    """Return the Euclidean norm of the difference of two arrays; on the CPU, without allocating the difference."""
     if array.shape != other.shape:
         return math.nan
     if not isinstance(array, np.ndarray):

@@ -192,7 +192,7 @@ class doctor:
         return self._run.count
 
     def watched(self) -> str:
-        """Return what was watched, as a phrase."""
+        """Return a phrase with the number of watched steps and the time."""
         run, error = self._run, self._run.error
         said = f"{run.count} step{'s' * (run.count != 1)} watched"
         if run.main is None:
@@ -204,7 +204,7 @@ class doctor:
         return said
 
     def report(self, everything: bool = False) -> str:
-        """Return the printed report: the first finding, or all."""
+        """Return the printed report: the first finding, or all findings."""
         if not self.findings and (self._run.main is None or self._run.error is not None):
             return f"doctor: {self.watched()}"
         return report(self.findings, everything, self.watched(), "--all" if self._script else "report(True)")
@@ -226,7 +226,7 @@ class doctor:
         write_page(self, path)
 
     def _repr_html_(self) -> str:
-        if self._observation is not None:  # the findings come at the end
+        if self._observation is not None:  # findings are made when the block ends
             return f"<p>{escape(repr(self))}</p>"
         from ..pages.template import framed
         from .page import doctor_page

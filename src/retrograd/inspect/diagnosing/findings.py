@@ -84,7 +84,10 @@ def as_json(value: object) -> JSON:
 
 
 def report(findings: Sequence[Finding], everything: bool, watched: str, how: str = "--all") -> str:
-    """Return the printed report: the first finding, or all of them, and what was watched; ``how`` prints all."""
+    """Return the printed report: the first finding or all findings, and a phrase on the watched steps.
+
+    ``how`` is the command or call that prints all findings.
+    """
     if not findings:
         return f"doctor: nothing found ({watched})"
     shown = findings if everything else findings[:1]

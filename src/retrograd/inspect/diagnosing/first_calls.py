@@ -86,7 +86,7 @@ class UntilGraph(Observer):
             self._note_data(primitive, inputs, outputs)
 
     def _note_data(self, primitive: Recordable, inputs: Inputs, outputs: tuple[Tensor, ...]) -> None:
-        """Record the line that computes many numbers."""
+        """Record the line that computed an array, if the array is large enough to be data."""
         x, given = getattr(outputs[0], "array", None), getattr(inputs[0], "array", None) if inputs else None
         if not isinstance(x, np.ndarray) or x.size < _DATA or len(self.run.data) >= _MOST_DATA:
             return
@@ -166,7 +166,7 @@ class Renewals(Observer):
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self._kept: dict[int, tuple[Optimized, int, Tensor, bytes]] = {}  # by optimizer: a matrix after a step
+        self._kept: dict[int, tuple[Optimized, int, Tensor, bytes]] = {}  # by optimizer: start of a matrix after a step
         self._seen: dict[int, tuple[Site, np.ndarray]] = {}  # by optimizer: a write, and the values before it
         self._over: set[int] = set()  # optimizers whose parameters are written to, but not initialized again
         self._steps = False  # whether an optimizer is updating its parameters

@@ -63,7 +63,7 @@ class Found:
     where: HasPlace | Place | Site | Record | None
     values: Mapping[str, object] = field(default_factory=dict)
     edit: Edit | None = None
-    curves: Curves | None = None  # if the rule has tried the edit itself
+    curves: Curves | None = None  # the losses with and without the edit, if the rule itself has tried the edit
     unproved: str = ""  # why a recorded step cannot show the effect of the edit
     message: str = ""  # used instead of the message of the kind
     fix: str = ""
@@ -273,7 +273,7 @@ class Case:
 
     @cached_property
     def still(self) -> dict[int, Tensor]:
-        """The leaves, by id, whose gradient was exactly zero in all recorded steps that computed it, two at least."""
+        """The leaves, by id, whose gradient was exactly zero in all recorded steps that computed it (at least two)."""
         leaves = {id(p): p for step in self.run.steps for root in step.roots for p in step.leaves(root.source)}
         found = {key: [step.arrived[key] for step in self.run.steps if key in step.arrived] for key in leaves}
         return {key: leaves[key] for key, seen in found.items() if len(seen) > 1 and not any(seen)}
@@ -317,7 +317,7 @@ class Case:
 
 
 def all_leaves(step: Step) -> list[Tensor]:
-    """Return the leaves that the calls of a step read, in order, once for each reading."""
+    """Return the leaves that the calls of a step read, in order; a leaf that is read twice occurs twice."""
     return [x.leaf for call in step.calls for x in call.inputs if x.leaf is not None]
 
 

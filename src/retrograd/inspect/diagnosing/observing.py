@@ -167,7 +167,7 @@ class Observation:
 
     @staticmethod
     def _note_zero(optimized: Optimized, site: Site | None) -> None:
-        """Record that gradients are zeroed, and which backward pass is lost by this."""
+        """Record that gradients are zeroed, and which backward pass has lost its gradients by this."""
         if site and optimized.had_gradient and optimized.source is not None and not optimized.elsewhere:
             optimized.lost[optimized.source] = site
         optimized.zeroed = site
@@ -559,7 +559,7 @@ class Observation:
         return time.perf_counter() - self._began
 
     def _may_record(self) -> bool:
-        """Whether the next step is one to record in full."""
+        """Whether the next step should be recorded in full."""
         count = self.count
         if count >= self._next:
             self._next *= _FACTOR

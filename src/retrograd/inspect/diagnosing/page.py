@@ -43,7 +43,7 @@ class Doctor(Protocol):
         """The steps of the optimizer with the most steps."""
 
     def watched(self) -> str:
-        """Return what was watched, as a phrase."""
+        """Return a phrase on the watched steps."""
 
 
 MOST = 240  # the most steps on the page

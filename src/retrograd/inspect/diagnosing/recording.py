@@ -167,7 +167,7 @@ class Opened:
 
 @dataclass
 class Root:
-    """A backward pass: the loss that it began at, and the numbers of the optimizers that stepped after it."""
+    """A backward pass: the loss from which it started, and the numbers of the optimizers that stepped after it."""
 
     source: Source
     value: float
@@ -286,7 +286,7 @@ class Step:
         return found
 
     def assigned(self, p: Tensor) -> Call | None:
-        """Return the call whose result a leaf has as its values: ``p.data = result`` drops the graph of the result."""
+        """Return the call whose result the program assigned to a leaf by ``p.data = result``, without its graph."""
         values = self.values.get(id(p))
         for call in self.calls:
             x = call.outputs[0] if call.outputs and call.record.requires_grad and not call.inplace else None

@@ -210,7 +210,7 @@ class Run:
     fed: tuple[Site, tuple[int, ...]] | None = None  # the line that computed the data of the first batch
     evaluations: dict[str, Evaluation] = field(default_factory=dict)
     evaluated: bool = False  # whether a model ran under no_grad
-    bad: tuple[int, float] | None = None  # the first step with a loss that is not finite, and the loss
+    bad: tuple[int, float] | None = None  # the number of the first backward pass whose loss is not finite, and the loss
     graph_sizes: list[tuple[int, int]] = field(default_factory=list)  # (number of the backward pass, number of nodes)
     kept_graphs: Site | None = None  # a backward pass of losses whose graphs stay alive for many steps
     kept_call: Call | None = None  # the last call of a graph that stays alive for many steps without a backward pass
@@ -239,7 +239,7 @@ class Run:
         return x
 
     def of(self, parameter: Tensor) -> Optimized | None:
-        """Return the optimizer that holds a parameter."""
+        """Return the optimizer that has a parameter."""
         for x in self.optimizers:
             if any(p is parameter for p in x.parameters):
                 return x
@@ -257,7 +257,7 @@ class Run:
         return known[1] if known[0]() is entry.module and known[1].file != copy.__file__ else None
 
     def data_site(self, array: Array) -> Site | None:
-        """Return the line that computed data before the first step, by its memory."""
+        """Return the line that computed, before the first step, the data whose memory contains an array."""
         interface = getattr(array, "__array_interface__", None)
         start = interface["data"][0] if interface else -1
         return next((x.site for x in reversed(self.data) if x.start <= start < x.start + x.size), None)
@@ -270,7 +270,7 @@ class Run:
 
     @property
     def main(self) -> Optimized | None:
-        """Return the optimizer with the most steps, and among these the first."""
+        """Return the optimizer with the most steps; of several, the first."""
         stepping = [x for x in self.optimizers if x.steps]
         return max(stepping, key=lambda x: x.steps) if stepping else None
 

@@ -62,7 +62,7 @@ class FreedGraphExplanation(Explanation):
 
 
 def _uses(order: Sequence[Node], edge: object, traces: Sequence[Recorder]) -> list[str]:
-    """Return the operators that read the Tensor, with the norms of what they sent to it if a trace saw these."""
+    """Return the operators that read the Tensor, with the norms of the gradients that they sent if a trace has them."""
     readers = [node for node in order if any(parent is edge for parent in node.parents)]
     if not readers:
         return []

@@ -49,7 +49,7 @@ class Profiler(Recorder):
         self._top: tuple[tuple[int, int], Stack] = (0, 0), ()  # the frame that called the outermost operator
 
     def now(self) -> float:
-        """The clock."""
+        """The time in seconds on a clock that excludes the time of observers."""
         return perf_counter() - own.seconds
 
     def _stack(self) -> Stack:

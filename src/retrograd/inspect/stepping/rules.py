@@ -97,7 +97,9 @@ def _takes_context(function: Any) -> bool:
 
 
 def source_of(rule: Callable[..., object]) -> str:
-    """Return the code of a rule with its comment, followed by the functions in its closure; a lambda without its line.
+    """Return the code of a rule with its comment, followed by the functions in its closure.
+
+    For a lambda function, return only the lambda expression and not the whole source line.
 
     >>> source_of(eval("lambda g, x: g * x"))
     'no source: <lambda> of <string>'

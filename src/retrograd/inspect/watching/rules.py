@@ -184,7 +184,7 @@ def update_too_small(h: History) -> Iterator[Found]:
         return
     records = h.last(20)
     rates = [max(record.rates, default=0.0) for record in records]
-    if min(rates) <= 0 or rates[-1] < 0.5 * h.highest or rates[-1] > 1.01 * rates[0]:  # decayed, or warming up
+    if min(rates) <= 0 or rates[-1] < 0.5 * h.highest or rates[-1] > 1.01 * rates[0]:  # the rate decays or warms up
         return
     start, losses = h.start, h.losses(5)
     known = start is not None and bool(losses)

@@ -48,7 +48,7 @@ def agreement(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def nearest(z: np.ndarray) -> np.ndarray:
-    """Return the indices of the five nearest other rows of each row."""
+    """Return for each row the indices of the five nearest other rows."""
     squares = (z * z).sum(1)
     distances = squares[:, None] + squares[None] - 2 * z @ z.T
     np.fill_diagonal(distances, np.inf)

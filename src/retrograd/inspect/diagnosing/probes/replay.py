@@ -251,7 +251,7 @@ def _with_values(program: Program, value: float) -> bool:
 
 
 def reproduces(program: Program, value: float, values: Mapping[int, Array], changes: Changes = NOTHING) -> bool:
-    """Return whether a program gives a recorded loss with these values of the leaves."""
+    """Return whether a program, with these changes and values of the leaves, computes the recorded loss ``value``."""
     try:
         again = program.run({key: new_tensor(x) for key, x in values.items()}, changes)
     except Exception:
@@ -283,7 +283,7 @@ def _listed(out: Array) -> Sequence[Array]:
 
 
 class Budget:
-    """The steps that trials may still take; half of them are reserved for the questions that come last."""
+    """The steps that trials may still take; half of the steps are reserved for the rules that run last."""
 
     def __init__(self, step: Step | None) -> None:
         # A trial repeats only one of the step's backward passes.

@@ -1,4 +1,4 @@
-"""Questions on cuts in the graph: values that a backward pass does not reach, and writes that it does not see."""
+"""Rules on cuts in the graph: values that a backward pass does not reach, and writes that it does not see."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ def _edit_of(cut: Departure) -> str:
 
 
 def _constant_term(case: Case, x: Optimized) -> Found | None:
-    """Return the finding for a term of the loss that is a loss of cut values: a constant for the backward pass."""
+    """Return the finding for a term of the loss that is computed from detached values, and so has no gradient."""
     trained = {id(p) for p in x.parameters if p._requires}
     for step in case.run.steps[1:]:
         for root in step.roots:
@@ -419,14 +419,14 @@ def _values_left(step: Step, before: Record) -> list[tuple[Departure, float]]:
 
 
 def _terms(step: Step, source: Source) -> Iterator[Call]:
-    """Yield the losses without a gradient among the terms of a sum."""
+    """Yield the terms of a sum that are losses but have no gradient."""
     for call in sums(step, source):
         if not call.record.requires_grad and _is_loss(step, call):
             yield call
 
 
 def sums(step: Step, source: Source) -> Iterator[Call]:
-    """Yield the sums that a loss consists of, and their terms, through factors that are constant."""
+    """Yield the sums in a loss and their terms, also behind constant factors."""
     pending, seen = [source], 0
     while pending and seen < 100:
         seen += 1

@@ -1,4 +1,4 @@
-"""Questions on the data: the scale of inputs, and examples that mix in a batch."""
+"""Rules on the data: the scale of inputs, and operators that mix the examples of a batch."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def _exchanged(given: tuple[int, ...], result: tuple[int, ...]) -> bool:
 
 
 def _is_batch(case: Case, count: int) -> bool:
-    """Return whether this is the number of examples: of a DataLoader, or of the targets."""
+    """Return whether ``count`` is the batch size of a DataLoader or the number of targets."""
     if any(x.batch_size == count for x in case.run.loaders):
         return True
     step = case.step

@@ -1,4 +1,4 @@
-"""Questions on gradients: whether they are computed, kept until the step and used once, and whether they are finite."""
+"""Rules on gradients: whether they are computed, kept until the step, used once, and finite."""
 
 from __future__ import annotations
 

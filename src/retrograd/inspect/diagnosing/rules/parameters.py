@@ -326,7 +326,7 @@ def constant_init(case: Case) -> Found | None:
 
 
 def _random(main: Optimized) -> dict[int, Array]:
-    """Return random values for the constant matrices of an optimizer."""
+    """Return random values for those of the optimizer's matrices whose elements are initially all equal."""
     rng = np.random.default_rng(0)
     found: dict[int, Array] = {}
     for p in main.parameters:

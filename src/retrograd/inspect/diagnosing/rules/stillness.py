@@ -21,11 +21,11 @@ from ..recording import Call, Opened, Source, Step, mark
 from ..run import Optimized
 from .program_text import expression_of, inside_word
 
-# Operators with constant pieces: their derivative is 0 wherever it exists.
+# Piecewise constant operators: their derivative is 0 wherever it exists.
 FLAT = frozenset({"round", "floor", "ceil", "trunc", "sign", "sgn", "heaviside", "floor_divide", "fix"})
 
-# Operators that are constant outside of a range.
 _MOST_NUMBERS = 50  # the most elements of a leaf that are compared with numbers that left the graph
+# Operators that are constant outside of a range.
 _BOUNDED = frozenset({"clamp", "clamp_min", "clamp_max", "hardtanh", "relu6", "hardsigmoid", "minimum", "maximum"})
 
 

@@ -235,7 +235,7 @@ def _route(
 
 
 def _entries(level: Level, items: Sequence[Item], ties: list[Tie], x: list[float]) -> list[float]:
-    """Return where each edge enters the vertex below: in order of arrival, with operators' results in the middle."""
+    """Return where each edge enters the vertex below: ordered by its origin, with operators' results in the middle."""
     arriving: dict[int, list[tuple[float, int]]] = {}
     for i, tie in enumerate(ties):
         if tie.lower >= 0:

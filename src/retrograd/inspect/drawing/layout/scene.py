@@ -168,6 +168,6 @@ def folded_size(scene: Scene, key: int) -> Size:
 
 
 def box_content(scene: Scene, key: int) -> str:
-    """Return the second line of a folded box: what is inside, and the norm of its gradient."""
+    """Return the second line of a folded box: the number of vertices inside, and the norm of the box's gradient."""
     norm = scene.picture.flow(scene.picture.boxes[key])
     return f"{scene.inside[key]} inside" + ("" if norm is None else f", gradient {norm:.3g}")

@@ -1,4 +1,4 @@
-"""Questions on learning rates and weight decay: the history of a run, and trials at other rates."""
+"""Rules on learning rates and weight decay, from the history of a run and from trials at other rates."""
 
 from __future__ import annotations
 
@@ -339,7 +339,7 @@ def learning_rate_too_low(case: Case) -> Found | None:
 
 
 def _of_zero(case: Case, main: Optimized) -> Found:
-    """Return the finding for a learning rate of 0 in all steps."""
+    """Return the finding for an optimizer whose learning rate is 0 in all steps."""
     what = f"the learning rate of {case.run.title(main)} is 0 in all {main.steps} steps: they change nothing."
     fix = "give the optimizer a learning rate, or call the step() of what is to set it"
     where = main.created or main.stepped

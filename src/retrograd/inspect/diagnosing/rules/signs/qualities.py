@@ -227,7 +227,10 @@ def _is_cosine(step: Step, call: Call) -> bool:
 
 
 def _is_overlap(case: Case, step: Step, call: Call) -> bool:
-    """Return whether a call divides a sum of products of predictions and data from 0 to 1 by a sum of predictions."""
+    """Return whether a call is an overlap, such as the Dice score: ``sum(prediction * data) / sum(prediction)``.
+
+    The data must be in the range from 0 to 1; both sums may have further terms and factors.
+    """
     if call.name != "div" or len(call.inputs) != 2 or not (call.needs(0) and call.needs(1)):
         return False
     top = step.producer(call.inputs[0])
