@@ -6283,7 +6283,7 @@ class TensorMethods:
         (2, 2)
         """
     def retain_grad(self) -> None:
-        """Let backward passes store the gradient of this non-leaf in ``.grad``, too.
+        """Let backward passes also store the gradient of this non-leaf in ``.grad``.
 
         >>> x = rg.ones(2, requires_grad=True)
         >>> y = x * 3

@@ -219,7 +219,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     }
     lost_gradients = here.lost_gradients
     found = jvp_through([edge], seeds, differentiable).get(edge)
-    here.lost_gradients = lost_gradients  # jvp_through runs backward passes of its own
+    here.lost_gradients = lost_gradients  # jvp_through itself runs backward passes
     if found is None:
         tangent = tensor.new_zeros(tensor.shape)
     else:

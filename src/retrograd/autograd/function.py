@@ -33,7 +33,7 @@ class Function:
     Subclass it, write ``forward(ctx, *args)`` and ``backward(ctx, *grad_outputs)`` as static methods, and call
     ``YourFunction.apply(*args)``. ``backward`` returns a gradient (or None) per argument of ``forward``. With
     ``create_graph=True`` the call of ``backward`` is recorded, for second derivatives, unless it is
-    ``once_differentiable``. ``forward(*args)`` with a separate ``setup_context(ctx, inputs, output)`` works, too.
+    ``once_differentiable``. Alternatively, write ``forward(*args)`` and ``setup_context(ctx, inputs, output)``.
 
     Forward mode calls the static method ``jvp(ctx, *tangents)`` if there is one, and otherwise transposes
     ``backward``, which must be linear in ``grad_outputs``. With ``generate_vmap_rule = True``, ``vmap`` (see ``func``)
@@ -41,8 +41,8 @@ class Function:
 
     Attributes:
         generate_vmap_rule: whether forward, backward and jvp consist of operators that can be batched.
-        boxed_grads_call: whether ``backward(ctx, grad_outputs)`` receives the gradients as one list, from which it may
-            remove them.
+        boxed_grads_call: whether ``backward(ctx, grad_outputs)`` receives the gradients as one list, and may remove
+            gradients from this list.
         clear_saved_tensors_on_access: whether ``ctx.saved_tensors`` may be read only once, which frees the Tensors.
 
     Raises:
@@ -121,12 +121,12 @@ class Function:
 
     @classmethod
     def apply(cls, *args: object, **kwargs: object) -> Any:
-        """Run ``forward`` and record the call. Keyword arguments are converted to positional ones."""
+        """Run ``forward`` and record the call. Keyword arguments are converted to positional arguments."""
         with_context = cls.setup_context is Function.setup_context
         if kwargs:
             args = _positional_arguments(cls, (None, *args) if with_context else args, kwargs)[with_context:]
         elif not with_context and len(args) < _arity(cls):
-            args = _positional_arguments(cls, args, {})  # setup_context receives default values, too
+            args = _positional_arguments(cls, args, {})  # setup_context also receives default values
         ctx = Context()
         ctx.needs_input_grad = tuple(isinstance(value, Tensor) and value._requires for value in args)
         record = modes.grad_enabled and any(ctx.needs_input_grad)

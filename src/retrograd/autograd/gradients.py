@@ -180,7 +180,7 @@ def grad(
     differentiated = _sequence("grad", "outputs", outputs)
     wanted = _sequence("grad", "inputs", inputs)
     if not wanted:
-        raise RuntimeError("grad: inputs is empty")
+        raise RuntimeError("grad: inputs is empty; pass at least one Tensor")
     if not all(x.is_dense for x in wanted):
         return _with_sparse(differentiated, wanted, grad_outputs, retain_graph, create_graph, allow_unused)
     gradients = _gradients("grad", differentiated, grad_outputs)

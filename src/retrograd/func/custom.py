@@ -181,7 +181,7 @@ class custom_vjp(_Custom):
     residuals)``. ``bwd(*nondiff, residuals, g)`` takes the residuals and the cotangents of the output and returns a
     tuple with the cotangent of each differentiable argument: a nest like the argument, or None for zeros.
 
-    For higher derivatives ``fwd`` runs again, so that the residuals are differentiated, too; forward mode transposes
+    For higher derivatives ``fwd`` runs again, so that the residuals are also differentiated; forward mode transposes
     ``bwd``. Complex cotangents follow PyTorch's convention for gradients, as in ``autograd.Function``.
 
     Args:

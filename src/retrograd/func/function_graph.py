@@ -79,7 +79,7 @@ class Recorded:
 def _outside_only(x: Tensor, outside: Collection[Edge]) -> Tensor:
     if not x._requires or edge_of(x) in outside:
         return x
-    alias = new_tensor(x.array)  # detach() would drop the history on the layers below, too
+    alias = new_tensor(x.array)  # detach() would also remove the history on the layers below
     share(alias, x, related=False)
     return alias
 

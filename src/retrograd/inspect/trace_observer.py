@@ -364,7 +364,7 @@ class Recorder(Observer):
             record.passes += 1
             self._steps += 1
             array = getattr(g, "array", g)
-            if isinstance(g, (tuple, list)):  # zeros stand for the gradients of outputs that nothing reads
+            if isinstance(g, (tuple, list)):  # zeros represent the gradients of outputs that nothing reads
                 found = [as_array(x) for x in g if x is not None]
                 array = next((x for x in found if x.any()), found[0] if found else None)
             if array is not None and not isinstance(array, Batched):

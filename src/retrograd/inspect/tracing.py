@@ -85,7 +85,7 @@ class Records:
 
     @property
     def departures(self) -> list[Departure]:
-        """Where values that need a gradient left the graph, in order: calls of ``item``, ``detach`` and the like,
+        """Where values that need a gradient left the graph, in order: calls of ``item``, ``detach`` or similar methods,
         operators without a gradient, such as comparisons and casts to integers, and operators under ``no_grad``."""
         found = [x for x in self._departures if x.requires_grad]
         for record in self.records:

@@ -221,7 +221,7 @@ class CupyBackend(Backend):
 
 
 class Wrapping:
-    """Base class of array types that wrap arrays of other libraries; each instance has a backend of its own."""
+    """Base class of array types that wrap arrays of other libraries; each instance has its own backend."""
 
     __slots__ = ()
 

@@ -32,8 +32,8 @@ float64 = np.dtype(np.float64)
 complex64 = np.dtype(np.complex64)
 complex128 = np.dtype(np.complex128)
 
-# The kinds of floating dtypes, and of all differentiable ones. bfloat16 has kind V, as all dtypes foreign to NumPy; no
-# other dtype of kind V passes ``is_number_dtype``.
+# The kinds of floating dtypes, and of all differentiable dtypes. bfloat16 has kind V, like all dtypes that NumPy does
+# not define; no other dtype of kind V passes ``is_number_dtype``.
 FLOATING, INEXACT = "fV", "fcV"
 
 _CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "V": 2, "c": 3}

@@ -136,7 +136,7 @@ def is_view(array: Any) -> bool:
 
 
 class Flags:
-    """The flags of an array-like object that has a shape and strides, but no memory of its own."""
+    """The flags of an array-like object that has a shape and strides, but no memory."""
 
     def __init__(self, array: Any, writeable: bool) -> None:
         self.writeable = writeable

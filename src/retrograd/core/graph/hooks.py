@@ -89,7 +89,7 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], No
 
 @tensor_method
 def retain_grad(self: Tensor) -> None:
-    """Let backward passes store the gradient of this non-leaf in ``.grad``, too.
+    """Let backward passes also store the gradient of this non-leaf in ``.grad``.
 
     >>> x = rg.ones(2, requires_grad=True)
     >>> y = x * 3

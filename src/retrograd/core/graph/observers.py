@@ -93,14 +93,14 @@ class Observer:
         """A checkpoint released the saved values of these nodes; ``node.saved`` is now a ``Released`` object."""
 
     def departed(self, x: Tensor, how: str, result: Tensor | None) -> None:
-        """The values of ``x`` leave the graph, by ``item``, ``detach`` and the like; ``result`` is a Tensor or None."""
+        """The values of ``x`` leave the graph, as by ``item`` or ``detach``; ``result`` is a Tensor or None."""
 
     def became(self, x: Tensor, other: Tensor) -> None:
         """``x`` is about to get the array of ``other``: a view of ``x`` for ``transpose_`` and similar operators, or
         the assigned Tensor for ``x.data = other``."""
 
     def began(self) -> None:
-        """A backward pass begins; with ``create_graph`` the operators in its rules are observed calls, too."""
+        """A backward pass begins; with ``create_graph`` the observer also gets the calls of operators in rules."""
 
     def ended(self) -> None:
         """A backward pass has ended or raised an exception."""
@@ -130,7 +130,7 @@ class Observer:
         """A GradScaler is about to multiply a loss or a gradient; the product may overflow."""
 
     def scaled(self, result: Tensor) -> None:
-        """A GradScaler has multiplied; a backward pass from this result may overflow, too."""
+        """A GradScaler has multiplied; a backward pass from this result may also overflow."""
 
 
 class observing(Mode):

@@ -5,7 +5,7 @@ example and wraps a Tensor of the level below, which has all examples along its 
 
     Tensor(Batched(Tensor(Batched(Tensor(ndarray)))))
 
-Each level records a graph of its own: calls on a level are recorded there, and the calls of batching rules are recorded
+Each level records a separate graph: calls on a level are recorded there, and the calls of batching rules are recorded
 on the level below. Derivatives inside and outside of a mapped function are therefore independent.
 
 NumPy functions, ufuncs and operators on Batched arrays call the operators on Tensors.
@@ -121,7 +121,7 @@ class Batched(Wrapping):
         return base is None or getattr(base, "size", -1) == array.size and getrefcount(base) == LOCAL_ONLY + 1
 
     def overlaps(self) -> bool:
-        """Return whether several elements, of one example or of different ones, may share memory."""
+        """Return whether several elements, of one example or of different examples, may share memory."""
         return overlaps_itself(self.value.array)
 
     def detached(self) -> Batched:
@@ -565,7 +565,7 @@ class BatchedBackend(Backend):
 
     def strided(self, owner: Any, offset: int, shape: Any, strides: Any, dtype: Any) -> Any:
         if type(owner) is Batched:
-            raise NotImplementedError("vmap: a view of the memory of all examples by strides")
+            raise NotImplementedError("vmap: a view of all examples by strides is not supported")
         return self.below.strided(owner, offset, shape, strides, dtype)
 
     def owner(self, array: Any) -> Any:

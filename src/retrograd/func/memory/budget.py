@@ -110,7 +110,7 @@ class memory_budget(Mode):
 
     @property
     def changes(self) -> dict[str, Any]:  # type: ignore[override]
-        """Return the thread's observers, with one that enforces this budget and the enclosing ones."""
+        """Return the thread's observers, with one that enforces this budget and the enclosing budgets."""
         outer = next((observer for observer in modes.observers if isinstance(observer, _Keeper)), None)
         if outer is None:
             return {"observers": (*modes.observers, _Keeper(Pool(), (self,)))}

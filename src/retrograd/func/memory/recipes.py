@@ -38,7 +38,7 @@ class Part(Protocol):
 
 
 class Source(NamedTuple):
-    """An input that is not the result of a recorded call. It is never freed."""
+    """An input that is not the result of a recorded call. Its array is never freed."""
 
     array: Array
     storage: object

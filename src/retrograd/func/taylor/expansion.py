@@ -6,7 +6,7 @@ uses the first of these methods that applies:
 * its primitive is linear in the inputs that move: each coefficient is the tangent of the inputs' coefficients;
 * a recurrence of ``rules``, or the product rule of a bilinear primitive;
 * its derivative rule. From ``y' = f'(x) x'`` follows ``k y_k = [f'(x) x']_(k-1)``. The rule is called once with
-  Tensors and recorded, and the series of that smaller graph are computed beside the outer ones, one order behind.
+  Tensors and recorded, and the series of this smaller graph are computed along with the outer series, one order behind.
 """
 
 from __future__ import annotations

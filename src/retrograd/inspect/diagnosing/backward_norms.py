@@ -44,7 +44,7 @@ class BackwardNorms(Observer):
         given = [getattr(x, "array", x) for x in (g if isinstance(g, (tuple, list)) else (g,)) if x is not None]
         found = [norm(array) if hasattr(array, "reshape") else math.nan for array in given]
         self.names.append(node.plan.primitive.name)
-        # Zeros stand for the gradients of outputs that nothing reads.
+        # Zeros represent the gradients of outputs that nothing reads.
         self.norms.append(next((x for x in found if x), 0.0 if found else math.nan))
         self.seconds += time.perf_counter() - began
 

@@ -104,7 +104,7 @@ class doctor:
 
     def __enter__(self) -> doctor:
         if self._observation is not None:
-            raise RuntimeError("doctor: this doctor is already active")
+            raise RuntimeError("doctor: this doctor is already active; create another one to nest them")
         self._run, self._findings = Run(script=self._script), None
         observation = Observation(self._run, self._limit(), ends=bool(self._script))
         for x in self._given:
@@ -170,7 +170,7 @@ class doctor:
         """The findings, the most important first."""
         if self._findings is None:
             if self._observation is not None:
-                raise RuntimeError("doctor: findings are made at the end of the `with` statement")
+                raise RuntimeError("doctor: findings are made at the end of the `with` statement; read them after it")
             self._findings = examine(self._run)
         return self._findings
 

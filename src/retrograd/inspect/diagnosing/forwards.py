@@ -59,7 +59,7 @@ class Forwards:
         self.switchable: dict[type, bool] = {}  # by class: whether the training mode matters
 
     def call(self, module: Module, args: tuple[object, ...]) -> None:
-        """Record a call of a model, or in the last model's entry a call of dropout or batch normalization."""
+        """Record a call of a model; for dropout or batch normalization, add the node of its input to the last call."""
         if id(module) in self.models:
             if len(self._calls) < _WATCHED:
                 x = args[0] if args else None

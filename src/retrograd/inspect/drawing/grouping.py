@@ -18,7 +18,7 @@ def group(picture: Picture, classes: Mapping[str, str]) -> None:
 
     Args:
         picture: the picture to which boxes are added; the ``path`` of a vertex says where it belongs.
-        classes: the class names of modules by dotted path, if known, besides those of the picture.
+        classes: the class names of modules by dotted path, if known, in addition to those of the picture.
     """
     box = -1
     path: tuple[str, ...] = ()

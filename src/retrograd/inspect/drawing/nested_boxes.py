@@ -11,7 +11,7 @@ from collections import Counter
 
 from .picture import LEAVES, Box, Picture
 
-MOST = 60  # operators and boxes beside each other
+MOST = 60  # the most operators and boxes directly in one box
 SIZE = 24  # the number of vertices of a part
 
 

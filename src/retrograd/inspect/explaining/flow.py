@@ -140,7 +140,7 @@ def sends(node: Node, g: object) -> Iterator[tuple[int, Array]]:
 
 
 class _watched_by(Mode):
-    """Replace this thread's observers with the given ones."""
+    """Replace this thread's observers with the given observers."""
 
     def __init__(self, observers: tuple[Observer, ...]) -> None:
         super().__init__()

@@ -90,7 +90,7 @@ class Event:
 
     @property
     def read(self) -> dict[str, Any]:
-        """The values that the rule read besides the gradient (inputs, output ``ans``, parameters), by name."""
+        """The values that the rule read in addition to the gradient (inputs, output ``ans``, parameters), by name."""
         assert self._saved is not None
         return values_read(self._node, self._saved)
 
@@ -197,7 +197,7 @@ def _of_one(node: Node, incoming: Any) -> Any:
 
 
 def _shown(g: Array) -> Any:
-    """Return a cotangent as a Tensor of its own, as users see gradients."""
+    """Return a cotangent as a new Tensor, in the form in which users see gradients."""
     if isinstance(g, tuple):
         return tuple([None if x is None else _shown(x) for x in g])
     return conjugate(new_tensor(as_array(g)))

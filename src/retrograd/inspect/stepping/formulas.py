@@ -34,7 +34,7 @@ class Step(Protocol):
         """The values that the rule read, by name."""
 
     def read_for(self, place: int) -> list[str]:
-        """Return the names of the values that the rule of one input read."""
+        """Return the names of the values that the rule of the input at ``place`` read."""
 
 
 _DERIVATIVE = re.compile(r"^Derivatives?: (.*?)(?=^\s*$|^[A-Z][a-z]+:|\Z)", re.MULTILINE | re.DOTALL)

@@ -55,7 +55,7 @@ def rule_source(node: Node) -> str:
 
 
 def values_read(node: Node, saved: tuple[object, ...]) -> dict[str, Any]:
-    """Return the values that the node's rules read besides the cotangent, by the names they use."""
+    """Return the values, other than the cotangent, that the node's rules read, by the names in the rules."""
     primitive = node.plan.primitive
     if user_function(primitive) is not None:
         return _values_of_context(saved[primitive.position["ctx"]])

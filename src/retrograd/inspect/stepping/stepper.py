@@ -172,7 +172,7 @@ class Stepper:
 
         Args:
             line: a line's number, or ``"file.py:31"``.
-            module: a module's path; submodules match, too.
+            module: a module's path; submodules also match.
             operator: an operator's name, or under a trace the name of the public operator (``pow`` for ``x**2``).
 
         Raises:

@@ -17,7 +17,7 @@ from .measures import Record
 _TOGETHER = 3  # up to this number of parameters, each gets its own alarm
 _FIRST = 10  # the number of first steps, which are large in adaptive optimizers
 _BEFORE = 10  # records before the first alarm in which a change of the settings counts as its cause
-_JUMP = 2.0  # the least factor of such a change
+_JUMP = 2.0  # the least factor by which a setting must change to count as a cause
 _USUAL = 100.0  # a larger standard deviation of activations at the start needs advice on scale
 _ZERO = "call optimizer.zero_grad() before backward()"
 _CALM = 20  # after this number of records without its condition, an alarm can be raised again
@@ -245,7 +245,7 @@ def huge_activations(h: History) -> Iterator[Found]:
             text = f"activations of {name} have a standard deviation of {short(seen[-1].std)}"
             first = h.records[0].activations.get(name)
             advice = "normalize the inputs, or scale the initial weights down"
-            if first is not None and first.std < _USUAL:  # they have grown in training
+            if first is not None and first.std < _USUAL:  # the activations have grown during training
                 text += f", {short(first.std)} at step {h.records[0].step}"
                 advice = f"lower the learning rate ({_rates(h.now, h.fastest())})"
             yield Found(name, seen[-1].std, text, advice)

@@ -173,7 +173,7 @@ class watch:
 
     def __enter__(self) -> Self:
         if self._handles:
-            raise RuntimeError("watch: this watch is already active")
+            raise RuntimeError("watch: this watch is already active; create another one to nest them")
         for optimizer in self.optimizers:
             self._handles += [
                 optimizer.register_step_pre_hook(self._before_step),

@@ -87,7 +87,7 @@ def unused_loss(step: Step, x: Optimized) -> Call | None:
 
 
 def _reads_earlier(step: Step, source: Source) -> bool:
-    """Return whether a value depends on results of an earlier step, of which the leaves are unknown."""
+    """Return whether a value depends on results of an earlier step, whose leaves are unknown."""
     calls = [step.calls[i] for i in step.below(source)]
     return any(c.needs(n) and x.call < 0 and x.leaf is None for c in calls for n, x in enumerate(c.inputs))
 

@@ -256,7 +256,7 @@ def _of_same_model(step: Step, optimizers: list[Optimized], stepping: list[Optim
     """Return the optimizer with the most parameters of the models to which the missing parameters belong."""
     held = [{id(p) for p in x.parameters} for x in stepping]
     twice = [x for n, x in enumerate(stepping) if any(held[n] <= other for other in held[:n])]
-    if twice:  # two optimizers have the same parameters: take the one that steps after the missing ones' backward pass
+    if twice:  # two optimizers have the same parameters: take the one that steps after the backward pass
         numbers = {
             n for root in step.roots if missing & {id(p) for p in step.leaves(root.source)} for n in root.optimizers
         }
