@@ -1005,14 +1005,14 @@ class TensorMethods:
         For a leaf ``x``: ``grad <- grad + gradient^T J``, with J the Jacobian of this Tensor with respect to x.
 
         Args:
-            gradient: the cotangent, of this Tensor's shape; may be left out for a single element.
+            gradient: the cotangent, of this Tensor's shape; may be left out if this Tensor has a single element.
             retain_graph: keep the graph's saved values for another backward pass; by default only with ``create_graph``.
             create_graph: record the backward pass itself, so that gradients can be differentiated.
             inputs: accumulate into these Tensors only.
 
         Raises:
-            RuntimeError: no gradient is needed, the Tensor has several elements and no gradient is given, or the graph
-                was freed by an earlier backward pass.
+            RuntimeError: the Tensor does not require grad, it has several elements and ``gradient`` is left out, or the
+                graph was freed by an earlier backward pass.
 
         >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
         >>> (x**3).sum().backward()
@@ -6114,7 +6114,8 @@ class TensorMethods:
         tensor([3., 3.])
 
         Raises:
-            RuntimeError: the Tensor is not a leaf or needs no gradient; by backward, where the hook returns something.
+            RuntimeError: the Tensor is not a leaf, or does not require grad. If the hook returns a value other than None,
+                ``backward`` raises RuntimeError.
         """
     def relu(self) -> Tensor:
         """``max(input, 0)``, elementwise.
@@ -6282,7 +6283,7 @@ class TensorMethods:
         (2, 2)
         """
     def retain_grad(self) -> None:
-        """Let backward passes store the gradient of this non-leaf in ``.grad``, too.
+        """Let backward passes also store the gradient of this non-leaf in ``.grad``.
 
         >>> x = rg.ones(2, requires_grad=True)
         >>> y = x * 3

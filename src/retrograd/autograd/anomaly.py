@@ -19,20 +19,21 @@ from ..core.tensor import tensor
 class detect_anomaly(Mode):
     """Find where a gradient becomes NaN or infinite, and detect writes to saved memory that bypass the engine.
 
-    Every operator recorded inside stores the line of the program that called it. A backward pass inside stops at the
-    first operator whose rule returns a non-finite gradient for finite ones, and names operator, input and line. In
-    programs of PyTorch (``retrograd run``) it stops at NaN only, as PyTorch does. Saved arrays get a checksum (CRC-32)
-    when recorded and are checked when used: a difference means that the memory was written through ``.array`` or a
-    shared NumPy array. Both checks make programs several times slower.
+    In anomaly mode, every recorded operator stores the line of the program that called it. A backward pass stops at
+    the first operator whose rule returns a non-finite gradient although its upstream gradient is finite; the error
+    names the operator, the input and the line. In PyTorch programs (``retrograd run``) the backward pass stops only at
+    NaN, as in PyTorch. A checksum (CRC-32) of each saved array is stored when an operator is recorded and compared when
+    the array is used: a difference means that the memory was written through ``.array`` or a shared NumPy array. Both
+    checks make programs several times slower.
 
-    A context manager and a decorator; it applies to the thread that enters it.
+    Use ``detect_anomaly`` as a context manager or a decorator; it applies to the thread that enters it.
 
     Args:
-        check_nan: check gradients, too; if False, only record lines and check memory.
+        check_nan: also check that gradients are finite; if False, only record lines and check memory.
 
     Raises:
-        RuntimeError: by the backward pass, at the first non-finite gradient.
-        GuardError: a RuntimeError, by the backward pass, if memory changed after it was saved.
+        RuntimeError: raised by the backward pass at the first non-finite gradient.
+        GuardError: a RuntimeError, raised by the backward pass if memory changed after it was saved.
 
     >>> x = rg.tensor([0.0, 4.0], requires_grad=True)
     >>> with rg.autograd.detect_anomaly():

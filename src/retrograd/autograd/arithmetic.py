@@ -18,8 +18,9 @@ Predicate = Callable[[Array], Array]
 class Finding(NamedTuple):
     """Why a result is not finite.
 
-    ``culprit`` is the index of the input that caused the result and ``place`` the index within its values. ``bad``
-    tests whether values are of the kind that causes it. ``overflow`` is True if smaller values would avoid it.
+    ``culprit`` is the index of the input that caused the non-finite result, and ``place`` the index of the element in
+    that input. ``bad`` returns which values of an input cause such a result. ``overflow`` is True if the result would
+    be finite for smaller values.
     """
 
     sentence: str
@@ -118,7 +119,7 @@ for _same, _as in (("log2", "log"), ("log10", "log"), ("asin", "acos")):
     _DOMAINS[_same] = [(bad, text.replace("acos", _same), advice) for bad, text, advice in _DOMAINS[_as]]
 _DOMAINS["xlogy"] = _DOMAINS["log"]
 
-# By operator: the factor of the exponent, and the factor of the result.
+# By operator: a and b for which large results are b * exp(a * abs(x)).
 _EXPONENTIALS = {
     "exp": (1.0, 1.0), "expm1": (1.0, 1.0), "sinh": (1.0, 0.5), "cosh": (1.0, 0.5), "exp2": (np.log(2), 1.0)
 }  # fmt: skip

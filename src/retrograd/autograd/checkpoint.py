@@ -101,7 +101,7 @@ def run(
     first, second = (nullcontext(), None) if context_fn is None else context_fn()
     part = Part(function, args, kwargs, preserve_rng_state, second, check)
     enforced = EARLY_STOP.get()
-    # vmap records on several layers at once, and compile removes unused values itself.
+    # No early stop under vmap, which records on several layers, or compile, which removes unused values itself.
     stops = (early_stop if enforced is None else enforced) and modes.level is None and modes.tracer is None
     numbering = _Numbering() if stops else None
     with (
@@ -137,7 +137,7 @@ class _Stop(Observer):
 
     def __init__(self, count: int, last: tuple[object, ...]) -> None:
         self.count = count
-        self.late = count > 1  # until the last node, which ``answering`` may record
+        self.late = count > 1  # False from the last node on, since ``late`` observers do not get ``answering``
         self.primitive, self.shape, self.dtype = last[:3]
         self.nodes: list[Node] = []
 
@@ -189,7 +189,8 @@ class Part:
     ) -> None:
         self.function = function
         leaves, self.structure = flatten((args, kwargs))
-        # Hold arrays and edges, not Tensors, which may be written before the second run; Storages protect the arrays.
+        # Refer to arrays and edges, since the Tensors may be written before the second run. As each Storage has another
+        # reference, such a write goes to a copy of the array.
         self.leaves = [
             (x.array, edge_of(x), storage_of(x)) if is_dense(x) else (x,) for x in leaves
         ]  # fmt: skip
@@ -202,7 +203,7 @@ class Part:
         self.level = modes.level
         self.began = next_sequence()
         self.nodes: list[list[ref[Node]]] = []
-        self.numbers: list[int] | None = None  # the numbers of these nodes, if the second run may stop early
+        self.numbers: list[int] | None = None  # the numbers of ``nodes``, if the second run may stop early
         self.facts: list[tuple[object, ...]] = []
         self.read: list[tuple[Tensor, int, Any]] = []
 
@@ -226,7 +227,7 @@ class Part:
             observer.released(nodes)
 
     def arrays(self) -> list[Any]:
-        """Return the arrays that are held for the second run."""
+        """Return the argument arrays that are kept in memory for the second run."""
         return [leaf[0] for leaf in self.leaves if len(leaf) > 1]
 
     @staticmethod

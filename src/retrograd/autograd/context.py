@@ -16,7 +16,7 @@ _OF_THE_NODE = frozenset(["metadata", "name", "next_functions", "register_hook",
 
 
 def _assigned(attribute: str, method: Callable[..., None]) -> property:
-    """Return a property: inside ``forward``, the arguments of the method, or None. Assigning it calls the method."""
+    """Return a property: the Tensors that ``forward`` passed to ``method``, or None; assigning it calls ``method``."""
 
     def assign(self: Context, tensors: Iterable[Tensor] | None) -> None:
         method(self, *(tensors or ()))
@@ -65,7 +65,7 @@ class Context:
         self._marked = tensors
 
     def mark_dirty(self, *tensors: Tensor) -> None:
-        """Declare that ``forward`` wrote these inputs in place; it must return them."""
+        """Declare that ``forward`` wrote these inputs in place; ``forward`` must return them."""
         self._dirty = tensors
 
     def set_materialize_grads(self, value: bool) -> None:
@@ -98,7 +98,7 @@ class Context:
             self._saved = self._packed = None
 
     def __getattr__(self, name: str) -> object:
-        """Return the attributes of the node that ``forward`` has become. In PyTorch this object is the node."""
+        """Return the attributes of the node of the recorded call: in PyTorch, the context is that node."""
         if name == "saved_variables":
             warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2)
             return self.saved_tensors

@@ -28,7 +28,7 @@ from ..ops.table.elementwise_primitives import IDENTITY
 
 
 class _Level(Observer):
-    """The tangents set inside the level, and the results computed from dual Tensors without a record."""
+    """The tangents set inside the level, and the results that were computed from dual Tensors but not recorded."""
 
     def __init__(self) -> None:
         self.tangents: WeakKeyDictionary[Node, Tensor] = WeakKeyDictionary()  # freed with their dual Tensors
@@ -50,7 +50,7 @@ class _Level(Observer):
                     if is_differentiable(y.array.dtype):
                         self.lost.add(storage_of(y))
                 return
-        if node is not None:  # the node of a Function, whose forward ran unrecorded
+        if node is not None:  # for a Function: only its forward was unrecorded
             for y in outputs:
                 self.lost.discard(storage_of(y))
 
@@ -106,7 +106,7 @@ def enter_dual_level() -> int:
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
-    """Exit the level and drop all its tangents.
+    """Exit the level and remove all its tangents.
 
     Args:
         level: 0, the number of the only level.
@@ -143,7 +143,8 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 
     Args:
         tensor: the values, floating or complex.
-        tangent: the direction, of the same shape and dtype. If it requires grad, so do the tangents of results.
+        tangent: the direction, with the shape and dtype of ``tensor``. If ``tangent`` requires grad, the tangents of
+            results require grad as well.
         level: 0, the number of the only level.
 
     Raises:
@@ -180,7 +181,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
-    """Return the Tensor without its tangent, and the tangent, None if it has none or outside of a level.
+    """Return the Tensor without its tangent, and the tangent: None outside of a level, or if the Tensor has none.
 
     Args:
         tensor: any Tensor.
@@ -218,7 +219,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     }
     lost_gradients = here.lost_gradients
     found = jvp_through([edge], seeds, differentiable).get(edge)
-    here.lost_gradients = lost_gradients  # jvp_through runs backward passes of its own
+    here.lost_gradients = lost_gradients  # jvp_through itself runs backward passes
     if found is None:
         tangent = tensor.new_zeros(tensor.shape)
     else:

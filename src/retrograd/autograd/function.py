@@ -33,7 +33,7 @@ class Function:
     Subclass it, write ``forward(ctx, *args)`` and ``backward(ctx, *grad_outputs)`` as static methods, and call
     ``YourFunction.apply(*args)``. ``backward`` returns a gradient (or None) per argument of ``forward``. With
     ``create_graph=True`` the call of ``backward`` is recorded, for second derivatives, unless it is
-    ``once_differentiable``. ``forward(*args)`` with a separate ``setup_context(ctx, inputs, output)`` works, too.
+    ``once_differentiable``. Alternatively, write ``forward(*args)`` and ``setup_context(ctx, inputs, output)``.
 
     Forward mode calls the static method ``jvp(ctx, *tangents)`` if there is one, and otherwise transposes
     ``backward``, which must be linear in ``grad_outputs``. With ``generate_vmap_rule = True``, ``vmap`` (see ``func``)
@@ -41,8 +41,8 @@ class Function:
 
     Attributes:
         generate_vmap_rule: whether forward, backward and jvp consist of operators that can be batched.
-        boxed_grads_call: whether ``backward(ctx, grad_outputs)`` receives the gradients as one list, from which it may
-            remove them.
+        boxed_grads_call: whether ``backward(ctx, grad_outputs)`` receives the gradients as one list, and may remove
+            gradients from this list.
         clear_saved_tensors_on_access: whether ``ctx.saved_tensors`` may be read only once, which frees the Tensors.
 
     Raises:
@@ -121,12 +121,12 @@ class Function:
 
     @classmethod
     def apply(cls, *args: object, **kwargs: object) -> Any:
-        """Run ``forward`` and record the call. Keyword arguments are converted to positional ones."""
+        """Run ``forward`` and record the call. Keyword arguments are converted to positional arguments."""
         with_context = cls.setup_context is Function.setup_context
         if kwargs:
             args = _positional_arguments(cls, (None, *args) if with_context else args, kwargs)[with_context:]
         elif not with_context and len(args) < _arity(cls):
-            args = _positional_arguments(cls, args, {})  # setup_context receives default values, too
+            args = _positional_arguments(cls, args, {})  # setup_context also receives default values
         ctx = Context()
         ctx.needs_input_grad = tuple(isinstance(value, Tensor) and value._requires for value in args)
         record = modes.grad_enabled and any(ctx.needs_input_grad)
@@ -322,7 +322,7 @@ def _run_jvp(cls: type[Function], ctx: Context, given: dict[int, Any], recorded:
         if t is None and place is not None and ctx.materialize_grads:
             t = array_module(some).zeros(*place)
         if t is not None and ctx._dirty:
-            t = t.clone() if isinstance(t, Tensor) else as_array(t).copy()  # jvp may write to it, as forward does
+            t = t.clone() if isinstance(t, Tensor) else as_array(t).copy()  # jvp may write to it in place, as forward
         tangents.append(t if t is None or isinstance(t, Tensor) else new_tensor(as_array(t)))
     own = copy(ctx)
     if ctx._saved_forward is not None:
@@ -356,7 +356,7 @@ def _run_jvp(cls: type[Function], ctx: Context, given: dict[int, Any], recorded:
 
 def requires_on_some_layer(x: Tensor) -> bool:
     """Return whether a Tensor requires grad, on its own layer or, inside vmap, on a layer below."""
-    below = getattr(x.array, "value", None) if isinstance(x.array, Wrapping) else None  # compile's arrays have none
+    below = getattr(x.array, "value", None) if isinstance(x.array, Wrapping) else None  # traced arrays have none
     return x._requires or isinstance(below, Tensor) and requires_on_some_layer(below)
 
 
@@ -376,7 +376,7 @@ def _lowered(level: object, x: Tensor) -> tuple[Tensor, bool]:
 
 
 def _lowered_nest(level: Any, x: Any) -> tuple[Any, Any]:
-    """Return an argument with the Tensors of the layer below, and a nest like it of their mapped dimensions."""
+    """Return an argument with the Tensors of the layer below, and a nest of the same structure with their in_dims."""
     if isinstance(x, Tensor):
         value, mapped = _lowered(level, x)
         return value, 0 if mapped else None
@@ -428,7 +428,7 @@ class VmapInfo(NamedTuple):
 def _forward_under_vmap(
     cls: type[Function], level: Any, args: tuple[object, ...], needs: tuple[bool, ...]
 ) -> tuple[Context, Any]:
-    """Call ``forward`` for all examples, recorded on the layer below; its derivative is ``backward`` for all."""
+    """Call ``forward`` for all examples. It is recorded on the layer below; ``backward`` is its derivative on all."""
     lowered = [_lowered(level, x) if is_dense(x) else (x, False) for x in args]
     values, flags = [value for value, _ in lowered], [mapped for _, mapped in lowered]
     ctx = Context()
@@ -476,7 +476,7 @@ def _forward_under_vmap(
 class _Examples(Function):
     """A Function applied to all examples of a level."""
 
-    generate_vmap_rule = True  # for a level below
+    generate_vmap_rule = True  # its methods can run inside another vmap
 
     class Call:
         """One call, and the results of its forward."""

@@ -70,7 +70,8 @@ def _gradients(
 ) -> tuple[Tensor, ...]:
     """Return the gradients of the outputs with respect to the inputs; zeros for unused inputs, unless ``strict``.
 
-    With ``strict`` and ``create_graph``, a constant first derivative is an error, too; a ``second`` derivative is not.
+    With ``strict``, an unused input is an error. With ``create_graph`` as well, a first derivative that does not depend
+    on an input is also an error; a ``second`` derivative may be constant.
     """
     pairs = [(y, v) for y, v in zip(outputs, cotangents, strict=True) if y.requires_grad]
     found: Sequence[Tensor | None] = [None] * len(inputs)

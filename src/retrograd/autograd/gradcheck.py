@@ -204,7 +204,7 @@ def wanted_inputs(arguments: Sequence[object]) -> list[Tensor]:
 def _by_values(
     func: Callable[..., object], arguments: tuple[object, ...]
 ) -> tuple[Callable[..., object], tuple[object, ...]]:
-    """Return a function of the values of sparse arguments, and the arguments with these values."""
+    """Return a version of ``func`` that takes the values of sparse Tensors in their place, and its arguments."""
     sparse = {index: x for index, x in enumerate(arguments) if isinstance(x, WithoutArray) and x._requires}
     if not sparse:
         return func, arguments
@@ -400,7 +400,7 @@ class _Check:
                     )
 
     def single_outputs(self) -> None:
-        """Check that the gradient of one output equals that of all outputs with zero cotangents for the others."""
+        """Check that gradients of one output equal gradients of all outputs with zero cotangents for the others."""
         outputs = self.outputs()
         if len(outputs) == 1:
             return
@@ -415,8 +415,8 @@ class _Check:
                 all_ = np.zeros(real_size(x)) if b is None else as_real(b.array)
                 if not np.allclose(one, all_, rtol=self.rtol, atol=self.atol, equal_nan=True):
                     raise GradcheckError(
-                        f"gradcheck: the gradient of output {index} for input {position} differs from that of all "
-                        "outputs with zero cotangents for the others"
+                        f"gradcheck: the gradient of output {index} for input {position} differs between a backward "
+                        "pass from this output and one from all outputs with zero cotangents for the other outputs"
                     )
 
     def batched_gradients(self) -> None:
@@ -490,7 +490,8 @@ class _Check:
         for position, x, g in zip(self.positions, self.inputs, found, strict=True):
             if g is not None and g.dtype != x.dtype:
                 raise GradcheckError(
-                    f"gradcheck: the gradient of input {position} is {describe(g)}, the input {describe(x)}"
+                    f"gradcheck: expected the gradient of input {position} to have the input's dtype {x.dtype}, "
+                    f"got {describe(g)}"
                 )
 
     def forward_mode(self) -> None:

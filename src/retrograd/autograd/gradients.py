@@ -180,7 +180,7 @@ def grad(
     differentiated = _sequence("grad", "outputs", outputs)
     wanted = _sequence("grad", "inputs", inputs)
     if not wanted:
-        raise RuntimeError("grad: inputs is empty")
+        raise RuntimeError("grad: inputs is empty; pass at least one Tensor")
     if not all(x.is_dense for x in wanted):
         return _with_sparse(differentiated, wanted, grad_outputs, retain_graph, create_graph, allow_unused)
     gradients = _gradients("grad", differentiated, grad_outputs)
@@ -213,7 +213,7 @@ def _with_sparse(
     create_graph: bool,
     allow_unused: bool | None,
 ) -> tuple[Tensor | None, ...]:
-    """Return the gradients of inputs of which some are sparse; these have sparse gradients at the same coordinates."""
+    """Return the gradients of the inputs; the gradient of a sparse input is sparse, with the input's coordinates."""
     values = [x if x.is_dense else x._values() for x in wanted]
     found = grad(outputs, values, gradients, retain_graph, create_graph, allow_unused=allow_unused)
     return tuple([g if g is None or x.is_dense else x._with(g) for x, g in zip(wanted, found, strict=True)])

@@ -27,8 +27,8 @@ STEP = 6e-6
 def numerical_gradient(func: Callable[..., object], *inputs: object, eps: float = STEP) -> Any:
     """Return the gradient of a scalar function, computed by central differences in float64.
 
-    Each element is ``(f(x + eps) - f(x - eps)) / (2 eps)``, with an error of about ``eps**2 + 1e-16 / eps`` relative to
-    f and its third derivative.
+    Each element is ``(f(x + eps) - f(x - eps)) / (2 eps)``. The truncation error is about ``eps**2 / 6`` times the
+    third derivative of f, and the rounding error about ``1e-16 / eps`` times f.
 
     Args:
         func: takes float64 copies of the inputs, returns a Tensor with one element.

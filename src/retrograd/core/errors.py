@@ -90,7 +90,7 @@ def describe_call(name: str, inputs: tuple[object, ...], params: dict[str, objec
 
 
 def is_zero_step(error: Exception) -> bool:
-    """Return whether the error is that of a slice with step 0, a ValueError in PyTorch, too."""
+    """Return whether NumPy raised the error for a slice with step 0; PyTorch raises ValueError as well."""
     return isinstance(error, ValueError) and str(error) == "slice step cannot be zero"
 
 

@@ -56,7 +56,7 @@ def operator_names(
 def legacy_names(module: str) -> Callable[[str], Any]:
     """Return the ``__getattr__`` of a module: it finds PyTorch's legacy names, or raises AttributeError with a hint."""
 
-    known: dict[str, object] = {}  # a cache outside the module, whose contents do not change
+    known: dict[str, object] = {}  # a cache that does not add names to the module
 
     def __getattr__(name: str) -> Any:
         if name in known:
@@ -108,7 +108,7 @@ class LegacyMethod:
 class LazyMethod:
     """A method or property of Tensor whose module is imported at the first use; then the method replaces this object.
 
-    It is replaced after the import, and not by it: another thread may use the method while the module is imported.
+    The replacement follows the import. During the import another thread may already use the method.
     """
 
     def __init__(self, owner: type, name: str, module: str) -> None:
@@ -116,7 +116,7 @@ class LazyMethod:
         self.value: Any = None
 
     def loaded(self) -> Any:
-        """Return the method, and enter it in the class unless the user has put another one there."""
+        """Import the module and return the method; set it on the class unless the user has replaced the attribute."""
         import_module(self.module)
         if self.value is None:
             raise AttributeError(f"{self.module} does not define Tensor.{self.name}; run tools/generate.py")
@@ -133,7 +133,7 @@ class LazyMethod:
         setattr(instance, self.name, value)
 
 
-lazy_methods: dict[str, LazyMethod] = {}  # those of Tensor that have not been used
+lazy_methods: dict[str, LazyMethod] = {}  # the methods of Tensor that have not been used, by name
 
 
 def enter_lazy_methods(owner: type, tables: dict[str, str]) -> None:
@@ -147,7 +147,7 @@ def enter_lazy_methods(owner: type, tables: dict[str, str]) -> None:
 
 
 def legacy_call(name: str, function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
-    """Return the result of a failed call read as a legacy form of it, or NotImplemented if there is no such form."""
+    """Return the result of a failed call, reading its arguments as an older PyTorch did, or NotImplemented."""
     return provided["legacy_call"](name, function, args, kwargs)
 
 

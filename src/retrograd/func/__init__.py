@@ -68,7 +68,7 @@ if not TYPE_CHECKING:
     _legacy = _legacy_names(__name__)
 
     def __getattr__(name: str) -> _Any:
-        if name in _ROOMS:  # `from ..func import modules` asks for the attribute before it imports the submodule
+        if name in _ROOMS:  # `from ..func import modules` looks up the attribute before it imports the submodule
             return _import_module(f"{__name__}.{name}")
         for room, names in _ROOMS.items():
             if name in names:

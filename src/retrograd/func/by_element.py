@@ -35,8 +35,10 @@ def vectorize(
     function that consists of operators is faster when it is called on whole Tensors, or by ``vmap``.
 
     Args:
-        pyfunc: takes Tensors without dimensions for the elements of Tensors, and numbers for those of arrays.
-        otypes: the dtype of each result, by default the common dtype of its values, not only of the first.
+        pyfunc: a function of single elements: of a 0-d Tensor for each element of a Tensor, of a number for each
+            element of an array.
+        otypes: the dtype of each result. By default it is the common dtype of all values of the result; NumPy uses the
+            dtype of the first value.
         doc: the docstring of the returned function.
         excluded: positions and names of arguments that are passed as they are.
         cache: ignored; the function is called once per element.
@@ -97,7 +99,7 @@ def _parsed(signature: str) -> tuple[Dimensions, Dimensions]:
 def _elements(
     given: Sequence[object], core: Dimensions, sizes: dict[str, int]
 ) -> tuple[tuple[int, ...], list[Sequence[object]]]:
-    """Return the broadcast shape of the loop, and what each argument contributes to each call.
+    """Return the shape of the loop, to which the arguments broadcast, and per argument the list of its loop elements.
 
     The sizes of the core dimensions are added to ``sizes``.
     """

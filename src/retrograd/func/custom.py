@@ -21,7 +21,7 @@ from .reverse import apply_vjp
 
 
 class _Custom:
-    """The base class: split the arguments into differentiable and other ones, and record the call as one operator."""
+    """The base class: separate differentiable from other arguments, and record the call as one operator."""
 
     kind: type[Function]
 
@@ -181,7 +181,7 @@ class custom_vjp(_Custom):
     residuals)``. ``bwd(*nondiff, residuals, g)`` takes the residuals and the cotangents of the output and returns a
     tuple with the cotangent of each differentiable argument: a nest like the argument, or None for zeros.
 
-    For higher derivatives ``fwd`` runs again, so that the residuals are differentiated, too; forward mode transposes
+    For higher derivatives ``fwd`` runs again, so that the residuals are also differentiated; forward mode transposes
     ``bwd``. Complex cotangents follow PyTorch's convention for gradients, as in ``autograd.Function``.
 
     Args:
@@ -189,7 +189,7 @@ class custom_vjp(_Custom):
         nondiff_argnums: the indices of arguments without a derivative; ``bwd`` receives them first.
 
     Raises:
-        AttributeError: it is called before ``defvjp``.
+        AttributeError: the function is called before ``defvjp``.
         TypeError: ``fwd`` or ``bwd`` returns something of the wrong form.
         RuntimeError: the function reads a Tensor that requires grad and is not one of its arguments.
 
@@ -292,7 +292,7 @@ class custom_jvp(_Custom):
         nondiff_argnums: the indices of arguments without a derivative; the rule receives them first.
 
     Raises:
-        AttributeError: it is called before ``defjvp``.
+        AttributeError: the function is called before ``defjvp``.
         TypeError: the rule returns something of the wrong form.
 
     >>> from retrograd.func import custom_jvp, grad

@@ -57,7 +57,7 @@ def jvp(
 
     Raises:
         RuntimeError: primals or tangents are not tuples of nests of Tensors, or differ in structure or shape; the
-            function returned something that is not a Tensor; or, with ``strict``, a constant.
+            function returned something that is not a Tensor; or, with ``strict``, an output is constant.
         ValueError: a primal is not floating or complex.
 
     >>> from retrograd.func import jvp
@@ -141,7 +141,7 @@ def apply_jvp(recorded: FunctionGraph, tangents: Sequence[Tensor]) -> list[Tenso
         if t is None:
             return zeros_at(x)
         t = t if isinstance(t, Tensor) else new_tensor(as_array(t, x))
-        # An input that the function returns unchanged has the caller's own tangent, which must not be shared.
+        # The tangent of an input that the function returns unchanged is the caller's Tensor: return a copy.
         return t.clone() if any(shares_memory(t.array, given.array) for given in tangents) else t
 
     results = [tangent(x) for x in recorded.outputs]
@@ -186,7 +186,7 @@ def _push(order: Sequence[Node], tangents: dict[Edge, Tangent], differentiable: 
 
 
 def has_forward_rule(node: Node) -> bool:
-    """Return whether the tangent of a node is the sum of its inputs' rules, without transposing a rule."""
+    """Return whether the tangent of a node is a sum of rules, one per input, so that no rule has to be transposed."""
     primitive = node.plan.primitive
     if primitive.jvp is not None or node.plan.select is not None:
         return False
@@ -202,7 +202,7 @@ def tangent_through(
     """Return the tangent of a node's output, or a tuple for several outputs, given the tangents of its inputs.
 
     Args:
-        saved: Tensors to read in place of what the node saved.
+        saved: Tensors to use instead of the values that the node saved.
     """
     primitive = node.plan.primitive
     saved_by(node)
@@ -253,7 +253,7 @@ def _summed(
 def _transposed(
     node: Node, tangents: Mapping[int, Tangent], differentiable: bool, saved: tuple[object, ...] | None
 ) -> Any:
-    """Return the transpose of the node's rule, a linear map of its cotangent, applied to the tangents."""
+    """Apply the transpose of the node's rule, which is a linear map of the cotangent, to the tangents."""
     primitive = node.plan.primitive
     xp = array_module(next(iter(tangents.values())))
 
@@ -262,7 +262,7 @@ def _transposed(
         if modes.level is not None:
             u = modes.level.lift(u)
         if is_differentiable(dtype):
-            # A new node, not a leaf: the backward pass then skips everything older, such as the saved values' history.
+            # A new node, not a leaf: the backward pass then skips older nodes, such as the history of the saved values.
             u._requires, u._node = True, new_node(IDENTITY.plan(0), (None,), NOTHING, shape, dtype)
         return u
 
@@ -290,7 +290,7 @@ def _transposed(
 
 
 def _as_cotangent_of(t: Tangent, value: Tensor) -> Tangent:
-    """Return a tangent cast and broadcast to the rule's value, so that it can serve as its cotangent."""
+    """Return a tangent cast and broadcast to the rule's value, as a cotangent of that value."""
     if t.dtype != value.dtype:
         t = (t.real if t.dtype.kind == "c" and value.dtype.kind != "c" else t).astype(value.dtype)
     return t if t.shape == value.shape else np.broadcast_to(t, value.shape)

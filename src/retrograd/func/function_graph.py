@@ -1,8 +1,9 @@
 """Record the computational graph of a function, starting at identity nodes of its arguments.
 
-All function transforms share one graph. Each argument of a transformed function enters as an identity node of its own,
-no search goes below these nodes, and a result keeps its history only if that leads to something older: a Tensor outside
-that requires grad, or an argument of an enclosing transform. Nested transforms therefore need no level numbers.
+All function transforms share one graph. Each argument of a transformed function gets a new identity node, at which
+searches of the function's graph end. A result keeps its history only if the history leads to an older Tensor that
+requires grad: one outside of the function, or an argument of an enclosing transform. Nested transforms therefore need
+no level numbers.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class FunctionGraph:
         starts: the identity nodes of the arguments, ``points``.
         outside: the edges of the results, and the nodes on the way to them, that depend on Tensors outside of the
             function that require grad.
-        attached: whether the results keep that history; False if the function was called under ``no_grad``.
+        attached: whether the results keep their history outside of the function; False if called under ``no_grad``.
     """
 
     transform: str
@@ -65,7 +66,7 @@ class FunctionGraph:
 
     def keep_outside_history(self, results: list[Tensor]) -> list[Tensor]:
         """Detach the derivatives that do not depend on anything outside of the function."""
-        # A user's rule inside vmap may record what it computes even if nothing outside of the function requires grad.
+        # Inside vmap, a user-defined rule may be recorded even if nothing outside of the function requires grad.
         return self.keep_history(results, ()) if self.differentiable(()) else [_outside_only(x, ()) for x in results]
 
     def keep_history(self, results: list[Tensor], directions: Iterable[Tensor]) -> list[Tensor]:
@@ -78,7 +79,7 @@ class FunctionGraph:
 def _outside_only(x: Tensor, outside: Collection[Edge]) -> Tensor:
     if not x._requires or edge_of(x) in outside:
         return x
-    alias = new_tensor(x.array)  # detach() would drop the history on the layers below, too
+    alias = new_tensor(x.array)  # detach() would also remove the history on the layers below
     share(alias, x, related=False)
     return alias
 
@@ -131,7 +132,7 @@ def record(
 
 
 def _alias(x: Tensor) -> Tensor:
-    """Return another Tensor with the memory and history of x. `_release_captured` may remove the history of x."""
+    """Return another Tensor with the memory and history of x, since `_release_captured` may remove the history of x."""
     if not is_dense(x):
         return x
     alias = new_tensor(x.array)
@@ -141,7 +142,7 @@ def _alias(x: Tensor) -> Tensor:
 
 
 def _release_captured(written: list[Tensor], starts: Sequence[Node]) -> None:
-    """Detach captured Tensors that the function wrote in place, unless they depend on something outside of it."""
+    """Detach captured Tensors that the function wrote in place, except those that depend on Tensors outside of it."""
     if modes.written is not None:
         modes.written += [ref(x) for x in written]
     outside = read_from_outside([edge_of(x) for x in written], starts)
@@ -153,7 +154,7 @@ def _release_captured(written: list[Tensor], starts: Sequence[Node]) -> None:
 def begin(x: Tensor) -> Tensor:
     """Return an identity of x at which a recorded function starts. Writes to the result do not change x."""
     if modes.level is not None:
-        x = modes.level.lift(x)  # inside vmap everything is recorded on its layer
+        x = modes.level.lift(x)  # inside vmap, the function is recorded on the layer of the level
     start = new_tensor(x.array)
     start._storage = borrowed(storage_of(x))
     start._requires = True

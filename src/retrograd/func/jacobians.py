@@ -84,8 +84,8 @@ def hessian(func: Callable[..., object], argnums: Argnums = 0) -> Callable[..., 
         argnums: the arguments to differentiate with respect to, twice: an index or a tuple of indices.
 
     Returns:
-        A function that returns, for each Tensor of the output and of the argument, a nest like the argument of Tensors
-        of shape ``(*output.shape, *input.shape, *input.shape)``.
+        A function that returns, for each Tensor of the output and each Tensor of the argument, a nest with the
+        argument's structure, whose leaves have shape ``(*output.shape, *input.shape, *input.shape)``.
 
     Raises:
         RuntimeError, ValueError: as for ``jacrev``.
@@ -164,7 +164,7 @@ def _by_columns(
 
 
 def _check_real(transform: str, what: str, tensors: Sequence[Tensor]) -> None:
-    """Refuse complex Tensors: only holomorphic functions have a complex Jacobian."""
+    """Raise an error for complex Tensors: only holomorphic functions have a complex Jacobian."""
     for x in tensors:
         if x.dtype.kind == "c":
             raise RuntimeError(

@@ -1,7 +1,7 @@
 """``vmap``: map a function of one example over many examples, in one call.
 
-The arguments become Tensors that hold all examples (``core/mapping/batched.py``). Every operator that the function
-calls applies its batching rule to them (``core/mapping/batching.py``).
+The arguments become Tensors that contain all examples (``core/mapping/batched.py``). Every operator that the function
+calls applies its batching rule to these Tensors (``core/mapping/batching.py``).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def vmap(
             None for an argument that is the same for all examples, or a nest of these like the argument.
         out_dims: where the mapped dimension of each output is put: an integer for all, or a nest like the outputs. None
             is for outputs that are the same for all examples, which are otherwise repeated.
-        randomness: ``"error"`` refuses random operators, ``"different"`` draws new numbers for each example,
+        randomness: ``"error"`` raises an error in random operators, ``"different"`` draws new numbers for each example,
             ``"same"`` draws the same numbers for all.
         chunk_size: the number of examples per call, to use less memory; by default all.
 

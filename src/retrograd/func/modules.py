@@ -48,7 +48,7 @@ def functional_call(
         args: a tuple of positional arguments, or a single argument.
         kwargs: the keyword arguments.
         tie_weights: if a parameter has several names, a Tensor given for one of them is used for all.
-        strict: refuse dicts with missing or unexpected names.
+        strict: raise an error for missing or unexpected names.
 
     Returns:
         The result of the module.
@@ -139,7 +139,7 @@ def _table_and_key(module: Any, name: str) -> tuple[dict[str, Tensor], str]:
 
 
 def substitutions() -> tuple[tuple[Any, dict[str, Tensor]], ...]:
-    """Return the substitutions in force on this thread, so that a recomputation can repeat them."""
+    """Return the active substitutions of this thread, so that a recomputation can repeat them."""
     return _local.active
 
 
@@ -205,9 +205,10 @@ def _stacked(name: str, members: list[Tensor]) -> Tensor:
 
 
 def ravel_pytree(pytree: object) -> tuple[Tensor, Callable[[Tensor], Any]]:
-    """Return the leaves of a nest as one vector, and a function that makes a nest of such a vector, as in JAX.
+    """Return the leaves of a nest as one vector, and a function that turns such a vector back into a nest, as in JAX.
 
-    Both directions are differentiable. The vector has the result type of all leaves; the nest has theirs.
+    Both directions are differentiable. The dtype of the vector is the result type of all leaves; the function restores
+    the dtype of each leaf.
 
     Args:
         pytree: a nest of Tensors, arrays and numbers.

@@ -19,8 +19,8 @@ Parts = tuple[Sequence[tuple[str, object]], Any]
 class Kind:
     """How to flatten and rebuild containers of one type.
 
-    ``parts`` returns pairs of a path (``"[0]"``, ``".name"``) and a child, and the context that ``make`` needs besides
-    the children.
+    ``parts`` returns pairs of a path (``"[0]"``, ``".name"``) and a child, and the context that ``make`` needs in
+    addition to the children.
     """
 
     parts: Callable[[Any], Parts]
@@ -117,7 +117,7 @@ def kind_of(nest: object) -> Kind | None:
 class Structure:
     """A nest without its leaves; equal for nests with the same containers, keys and lengths.
 
-    ``type`` is None for a leaf; ``context`` is what the Kind's ``make`` needs besides the children.
+    ``type`` is None for a leaf; ``context`` is the context that the Kind's ``make`` takes.
     """
 
     type: type | None

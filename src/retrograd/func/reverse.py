@@ -110,7 +110,7 @@ def vjp(func: Callable[..., object], *primals: object, has_aux: bool = False) ->
 
     Raises:
         RuntimeError: a primal or an output is not floating or complex, or an output is not a Tensor. ``vjp_fn`` raises
-            it if cotangents differ from the output in structure or shape.
+            RuntimeError if cotangents differ from the output in structure or shape.
         ValueError: a primal contains something that is not a Tensor, array or number.
 
     >>> from retrograd.func import vjp
@@ -191,7 +191,7 @@ def _hessian_product(
                 f"{transform}: {what} must be a tuple of the function's arguments, got {type(values).__name__}"
             )
     if not primals:
-        raise RuntimeError(f"{transform}: primals is empty")
+        raise RuntimeError(f"{transform}: primals is empty; pass at least one argument")
     names = [f"primals[{index}]" for index in range(len(primals))]
     points, structure = points_of(transform, tuple(primals), names)
     directions = directions_of(transform, tuple(vectors), name, points, structure, "primals")
@@ -279,7 +279,7 @@ def chosen_arguments(
     if not isinstance(numbers, tuple) or not all(isinstance(n, int) and not isinstance(n, bool) for n in numbers):
         raise RuntimeError(f"{transform}: argnums must be an int or a tuple of ints, got {argnums!r}")
     if not numbers:
-        raise RuntimeError(f"{transform}: argnums is empty")
+        raise RuntimeError(f"{transform}: argnums is empty; name at least one argument")
     for number in numbers:
         if not -len(args) <= number < len(args):
             raise RuntimeError(f"{transform}: argnums={argnums!r} is out of range for {len(args)} positional arguments")

@@ -1,7 +1,7 @@
 """Tools that show what was recorded, what a backward pass did, and which lines values and gradients come from.
 
-All of them use the records of ``trace``, cost nothing while they are off, and need one line around a program. Only
-programs and the command import it.
+All tools use the records of ``trace``. They have no overhead while they are off, and are turned on by one line around
+a program. Only programs and the command import them.
 """
 
 from importlib import import_module

@@ -56,8 +56,10 @@ class Difference:
 def compare(
     first: list[Record], second: list[Record], rtol: float | None, atol: float | None, ignore_dtype: bool
 ) -> Difference:
-    """Return the first difference among the operators of both runs, forward and then backward; if there is none, the
-    first operator that only one run has."""
+    """Return the first difference among the operators that both runs have, forward and then backward.
+
+    If there is none, return the first operator that only one run has.
+    """
     pairs = list(_aligned(first, second))
     together = [(a, b) for a, b in pairs if a is not None and b is not None]
     for a, b in together:

@@ -55,7 +55,7 @@ class SavedMemory:
         self._of_node: dict[int, tuple[_NodeRef, list[int]]] = {}
 
     def add(self, node: Node) -> int:
-        """Return the bytes that this node saves and no other node did."""
+        """Count the node's saved arrays; return the bytes that no other node has saved before."""
         added, keys = 0, []
         for array in saved_arrays(node):
             if isinstance(array, Batched):
@@ -113,5 +113,5 @@ def weak(owner: object) -> Callable[[], object]:
     """Return a weak reference if the object supports it."""
     try:
         return ref(owner)
-    except TypeError:  # the node keeps the object alive as long as it is listed
+    except TypeError:  # the node keeps the object alive while it is listed here
         return lambda: owner

@@ -15,7 +15,7 @@ from weakref import ref
 from ..core.source_location import user_frame
 from ..core.tensor.tensor import Tensor, is_dense
 
-_OURS = 3  # references to a frame's dictionary: frame, local variable, argument of getrefcount
+_OURS = 3  # the references to a frame's dictionary from the frame, a local variable and getrefcount's argument
 _CALLERS = 8  # the most frames searched for a variable
 _ITEMS = 200  # the largest container searched
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class Model:
-    """A module with parameters that is called from outside of all others.
+    """A module with parameters that the program calls from outside of all other modules.
 
-    ``variable`` is the program's name of it, ``label`` its name in paths, ``prefix`` what the paths of its parts begin
-    with, and ``parameters`` the ids of its parameters.
+    ``variable`` is the program's variable that refers to the module, ``label`` the module's name in paths, ``prefix``
+    the beginning of its submodules' paths, and ``parameters`` the ids of its parameters.
     """
 
     root: ref[Module]
@@ -41,9 +41,9 @@ class Model:
 class Names:
     """Paths of modules relative to the outermost called module, and names of leaves.
 
-    The outermost module has its class's name, and the paths of its parameters have no prefix. If a second model has
-    paths in common with the first, its paths begin with its variable (``discriminator.0``) or its class. A submodule
-    that is called by itself (``model.encoder(x)``) has its path in the model.
+    The outermost module is named after its class, and the paths of its parameters have no prefix. If a second model has
+    paths in common with the first, the second one's paths begin with its variable (``discriminator.0``) or its class.
+    A submodule that the program calls directly (``model.encoder(x)``) has its path in the model.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Names:
         self._tensors: dict[int, tuple[ref[object], str]] = {}
         self._numbers: dict[int, tuple[ref[object], int]] = {}
         self._count = 0
-        self.models: dict[int, Model] = {}  # by id of their modules
+        self.models: dict[int, Model] = {}  # by id of the outermost module
 
     def enter(self, module: object) -> None:
         """Record that a module is called."""
@@ -111,7 +111,7 @@ class Names:
         return found[1] if found is not None and found[0]() is module else None
 
     def _add(self, called: object) -> None:
-        """Name a module that is called from outside of all others, and everything in it or in the model around it."""
+        """Name a module that is called from outside of all others, with its submodules and those of its model."""
         root, alone = _holder(user_frame(sys._getframe(1)), called)
         modules = dict(root.named_modules())
         clash = len(modules) == 1 and not alone or any(self._is_taken(path) for path in [type(root).__name__, *modules])
@@ -128,7 +128,7 @@ class Names:
         self._add_parts(model, modules)
 
     def _add_late(self, called: object) -> None:
-        """Name a module that a model has got since its first call, as ``model.fc = nn.Linear(32, 12)``."""
+        """Name a module that was added to a model after the first call, as by ``model.fc = nn.Linear(32, 12)``."""
         for model in self.models.values():
             root = model.root()
             modules = {} if root is None else dict(root.named_modules())
@@ -156,8 +156,10 @@ class Names:
 
 
 def _holder(frame: FrameType | None, module: object) -> tuple[Any, bool]:
-    """Return the largest module among the program's variables and attributes of ``self`` that contains this one, and
-    whether it is the only one there with parameters."""
+    """Return the largest module that contains ``module``, and whether no other module there has parameters.
+
+    Modules are searched in the program's variables and in the attributes of ``self``.
+    """
     found, most, alone = module, 0, True
     for _ in range(_CALLERS):
         if frame is None:
@@ -176,7 +178,7 @@ def _holder(frame: FrameType | None, module: object) -> tuple[Any, bool]:
 
 
 def _has(value: object, method: str) -> bool:
-    """Return whether an object has a method. Python modules are not asked: the answer of ours includes suggestions."""
+    """Return whether an object has a method; False for Python modules, since our ``__getattr__`` searches for hints."""
     return not isinstance(value, (type, ModuleType)) and callable(getattr(value, method, None))
 
 
@@ -208,13 +210,13 @@ def _variables(frame: FrameType) -> dict[str, Any]:
 
 
 def _within_program(frame: FrameType) -> FrameType | None:
-    """Return the frame of the program's function that called; None for a module's own code."""
+    """Return the frame of the program's function that called this frame; None for code at the top level of a module."""
     return None if frame.f_code.co_name == "<module>" else user_frame(frame.f_back)
 
 
 @lru_cache(maxsize=1000)
 def _loop_variables(code: CodeType) -> frozenset[str]:
-    """Return the loop variables of a function, which are poor names: they refer to one item after another."""
+    """Return the loop variables of a function. They are poor names for Tensors, since each refers to several items."""
     names: list[str] = []
     wanted = 0  # the number of names that follow
     loops = opmap["FOR_ITER"] in code.co_code[::2]  # fast check: decoding all takes milliseconds

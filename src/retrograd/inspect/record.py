@@ -10,11 +10,11 @@ from ..core.source_location import Site
 from .statistics import Statistics
 
 _NONE: Mapping[str, str] = {}
-_FEW = 12  # calls that compute a weight
+_FEW = 12  # the most calls that compute a weight from parameters
 
 
 class Input(NamedTuple):
-    """An input of a call: its source, and for a leaf, a constant or a number its name if known.
+    """An input of a call: its source, and the name of a leaf, a constant or a number if it is known.
 
     ``name`` is a parameter's path (``blocks.2.weight``), a variable's name, or the number itself. ``leaf`` is a unique
     number of a leaf, and 0 for other inputs.
@@ -29,7 +29,7 @@ class Input(NamedTuple):
 
     @property
     def is_of_leaves(self) -> bool:
-        """Whether it is computed, in few calls, from leaves and numbers, and not from data."""
+        """Whether the input is computed, in few calls, from leaves and numbers, and not from data."""
         pending, count = [self], 0
         while pending and count < _FEW:
             x = pending.pop()
@@ -47,7 +47,8 @@ class Record:
     Attributes:
         index: its position in the trace.
         operator: the operator's name in ``grad_fn``.
-        call: the public operator that the program called, of which this one is a part: ``std`` of ``var`` and ``sqrt``.
+        call: the public operator that the program called and that called this operator, such as ``std``, which calls
+            ``var`` and ``sqrt``.
         file, line, code, function: the program's line that called it, its text, and the function around it.
         module: the path of the module that ran it (``blocks.2.attn``), the class of the outermost module for its own
             operators, and "" outside of modules.
@@ -67,8 +68,8 @@ class Record:
         classes: the class names of modules by path, shared by all records of a trace.
         sequence: the number of its node, or None.
         walked: the position of its node in the traced backward passes, or None.
-        passes: how many backward passes have visited its node: 0 if none has, more than 1 with several losses. Then
-            ``gradients`` are those of the last pass; in the doctor's records, of all passes together.
+        passes: how many backward passes have visited its node: 0 if none has, more than 1 with several losses. With
+            several, ``gradients`` are those of the last pass; in the doctor's records, of all passes together.
         error: the exception that it raised, or None.
         value, gradient: copies of output and gradient, with ``keep="values"``; else None.
         samples: some elements of output and gradient, for comparison.
@@ -133,8 +134,8 @@ class Record:
 
 
 class Departure:
-    """Values that left the graph: by ``item``, ``detach`` and the like, under ``no_grad``, or by an operator without
-    a gradient (``how`` is its name)."""
+    """Values that left the graph: by ``item``, ``detach`` or a similar method, under ``no_grad``, or by an operator
+    without a gradient. ``how`` is the name of the method or operator, or ``no_grad``."""
 
     __slots__ = ("dtype", "how", "leaf", "module", "name", "order", "requires_grad", "shape", "site", "source")
 

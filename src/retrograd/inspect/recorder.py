@@ -45,7 +45,7 @@ def is_layered(values: Sequence[object]) -> bool:
 
 
 class Running:
-    """An active operator or rule of a node; ``inner`` is the time spent in others during it."""
+    """An active operator or rule of a node; ``inner`` is the time that it spent in other operators and rules."""
 
     __slots__ = ("began", "inner", "record")
 
@@ -68,7 +68,7 @@ class Recorder(Observer):
         self.records: list[Record] = []
         self.count = 0  # the number of all records, including deleted ones
         self.departures: list[Departure] = []
-        self.leaves: list[tuple[int, int, Statistics]] = []  # records before it, the leaf's number, its gradient
+        self.leaves: list[tuple[int, int, Statistics]] = []  # number of earlier records, number of a leaf, its gradient
         self.uses: list[tuple[int, int, float]] = []  # a leaf, the node that sent it a gradient, and its norm
         self.names = Names()
         self.kept = SavedMemory()
@@ -91,7 +91,7 @@ class Recorder(Observer):
     def source(self, x: Tensor) -> Record | Departure | None:
         """Return the source of a Tensor if the trace saw it."""
         node: Any = x._node if x._requires else None
-        if isinstance(node, Tensor):  # x represents that leaf, on a layer of vmap or inside a rule
+        if isinstance(node, Tensor):  # x represents the leaf ``node``, on a layer of vmap or inside a rule
             return self.source(node)
         record = None if node is None else self._of_node.get(node.sequence)
         if record is None:
@@ -101,7 +101,7 @@ class Recorder(Observer):
         return record
 
     def record_of(self, node: Node) -> Record | None:
-        """Return the record of a node; for one of several outputs or the history of a view, that of its source."""
+        """Return the record of a node; for a node that selects one of several outputs, the record of the operator."""
         record = self._of_node.get(node.sequence)
         if record is None and node.plan.select is not None and isinstance(node.parents[0], Node):
             return self._of_node.get(node.parents[0].sequence)
@@ -169,7 +169,7 @@ class Recorder(Observer):
         start = perf_counter()
         if not isinstance(what, str):
             self.names.leave(what)
-        elif self._scopes:  # otherwise it started before the trace was entered
+        elif self._scopes:  # empty if the operator started before the trace was entered
             name, count, began = self._scopes.pop()
             self.clock = start - own.seconds
             self._add_bypassing(name, inputs, result, count, self.clock - began)
@@ -180,7 +180,7 @@ class Recorder(Observer):
         parts = self.records[count:]
         if isinstance(result, BaseException):
             if self._scopes or parts and parts[-1].error is not None:
-                return  # a part has already failed, or the enclosing operator will
+                return  # the error is recorded at a primitive inside, or at the enclosing operator
             outputs: tuple[Tensor, ...] = ()
         else:
             values = result if isinstance(result, (tuple, list)) else (result,)
@@ -253,7 +253,7 @@ class Recorder(Observer):
         return Input(source, name, x.array.shape, x.array.dtype, x._requires, leaf)
 
     def _computed(self, source: Record | Departure | None) -> bool:
-        """Return whether a value is the result of an operator of this step. What an earlier one computed has a name."""
+        """Return whether a value is the result of an operator of this step. Results of earlier steps have names."""
         return isinstance(source, Record) and not source.creates and source.index >= self._passed
 
     def _complete(
@@ -328,7 +328,7 @@ class Recorder(Observer):
         while frame.f_back is not None and frame.f_code.co_filename == modes_file:
             frame = frame.f_back
         if user_frame(frame) is not frame:
-            return  # an operator of the engine
+            return  # the engine switched recording, not the program
         if grad_enabled:
             self._no_grad = None
         elif modes.grad_enabled:
@@ -364,7 +364,7 @@ class Recorder(Observer):
             record.passes += 1
             self._steps += 1
             array = getattr(g, "array", g)
-            if isinstance(g, (tuple, list)):  # zeros stand for the gradients of outputs that nothing reads
+            if isinstance(g, (tuple, list)):  # zeros represent the gradients of outputs that nothing reads
                 found = [as_array(x) for x in g if x is not None]
                 array = next((x for x in found if x.any()), found[0] if found else None)
             if array is not None and not isinstance(array, Batched):
@@ -408,7 +408,7 @@ class Recorder(Observer):
         self.leaves.append((self.count, self.names.number(leaf), statistics(gradient)))
 
     def _release_left(self) -> None:
-        """The last node that the backward pass left may have been freed by now."""
+        """Release the memory of the node whose rules ran last, if the backward pass has freed its saved values."""
         if self._left is not None and self._left.saved is None:
             self.kept.release(self._left.sequence)
         self._left = None
@@ -425,14 +425,14 @@ class Recorder(Observer):
         running.began = self._clock(start)
 
     def _clock(self, start: float) -> float:
-        """Return the current time minus the time spent in observers, to which the time since ``start`` is added."""
+        """Add the time since ``start`` to the time spent in observers; return the current time without that time."""
         now = perf_counter()
         own.seconds += now - start
         return now - own.seconds
 
     def _end(self, now: float) -> tuple[Record | None, float]:
-        """Return the last active call and its own seconds."""
-        if not self._running:  # started before the trace was entered
+        """End the innermost active call; return its record and its seconds without inner calls."""
+        if not self._running:  # the call started before the trace was entered
             return None, 0.0
         running = self._running.pop()
         seconds = now - own.seconds - running.began

@@ -85,7 +85,7 @@ class Records:
 
     @property
     def departures(self) -> list[Departure]:
-        """Where values that need a gradient left the graph, in order: calls of ``item``, ``detach`` and the like,
+        """Where values that need a gradient left the graph, in order: calls of ``item``, ``detach`` or similar methods,
         operators without a gradient, such as comparisons and casts to integers, and operators under ``no_grad``."""
         found = [x for x in self._departures if x.requires_grad]
         for record in self.records:
@@ -227,8 +227,8 @@ class trace(Records, Mode):  # type: ignore[misc]  # no file, though Mode is one
     """Record what a program does: each operator with its line and module, its results and gradients, its time and the
     memory that it saves.
 
-    A context manager around a step, or any part of a program, that records the thread which enters it. Entering it
-    again adds records. A trace keeps statistics, and no Tensor or graph alive.
+    Use ``trace`` as a context manager around a step or any part of a program; it records the thread that enters it.
+    Entering it again adds records. A trace stores statistics, and keeps no Tensor or graph alive.
 
     Args:
         keep: ``"values"`` keeps copies of outputs and gradients, as ``record.value`` and ``record.gradient``.
@@ -272,7 +272,7 @@ class trace(Records, Mode):  # type: ignore[misc]  # no file, though Mode is one
         return source.source if isinstance(source, Departure) else source  # type: ignore[return-value]
 
     def departure_of(self, x: Tensor) -> Departure | None:
-        """Return how a Tensor lost its history, if it is the result of ``detach`` and the like."""
+        """Return how a Tensor lost its history, if the Tensor is the result of ``detach`` or a similar method."""
         source = self.recorder.source(x)
         return source if isinstance(source, Departure) else None
 
@@ -293,7 +293,7 @@ class trace(Records, Mode):  # type: ignore[misc]  # no file, though Mode is one
 
 # Recorders of living traces, in which Tensors without history are looked up.
 recorders: WeakSet[Recorder] = WeakSet()
-_latest: list[Recorder] = []  # keeps the latest one alive; it refers to no arrays
+_latest: list[Recorder] = []  # keeps the latest recorder alive, which refers to no arrays
 
 
 def site_of(node: Node) -> Any:

@@ -13,8 +13,8 @@ from ..core.arrays.devices import array_module, backend_of
 from ..core.arrays.fp_warnings import silent
 
 _BLOCK = 1 << 13
-_DIGITS = 0.05  # share of the mean square that is variance, below which their difference loses digits
-_SMALL = 1e-30  # mean square below which float32 loses digits
+_DIGITS = 0.05  # if the variance is a smaller share of the mean square, ``mean(x^2) - mean(x)^2`` loses digits
+_SMALL = 1e-30  # below this mean square, float32 loses digits
 _WHOLE = 1024  # arrays up to this size are sampled as a whole
 _SAMPLE = 64
 
@@ -48,7 +48,7 @@ class Statistics:
         return math.sqrt(count * (self.std**2 + self.mean**2)) if count else 0.0
 
     def pooled(self, other: Statistics) -> Statistics:
-        """Return the statistics of the elements of two arrays of one size, given as for one array of this size."""
+        """Return the statistics of all elements of two arrays of equal size; ``size`` remains that of one array."""
         low, high = min(self.minimum, other.minimum), max(self.maximum, other.maximum)
         mean = (self.mean + other.mean) / 2
         std = math.sqrt(max(0.0, (self.std**2 + self.mean**2 + other.std**2 + other.mean**2) / 2 - mean**2))
@@ -69,7 +69,7 @@ def statistics(array: Any, exact: bool = True) -> Statistics:
             x = xp.abs(x)
         elif kind == "b":
             x = x.view(xp.uint8)
-        zeros = int(xp.count_nonzero(x == 0)) / size  # five times as fast as counting nonzero floats
+        zeros = int(xp.count_nonzero(x == 0)) / size  # bools are counted five times as fast as floats
         low, high = float(x.min()), float(x.max())
         nans = infinities = 0
         if not (math.isfinite(low) and math.isfinite(high)):
@@ -85,7 +85,7 @@ def statistics(array: Any, exact: bool = True) -> Statistics:
 
 
 def _moments(x: Any, exact: bool) -> tuple[float, float]:
-    """Return mean and standard deviation in float64, computed in blocks; of float32 in its own precision if allowed."""
+    """Return mean and standard deviation, computed in blocks in float64; in float32 for float32 unless ``exact``."""
     if not x.size:
         return math.nan, math.nan
     if not exact and x.dtype == np.float32:

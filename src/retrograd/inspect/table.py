@@ -17,9 +17,9 @@ _HEADINGS = (
 _LEFT = 3  # the number of left-aligned columns
 _WIDEST = (16, 22, 24)
 _MODULE, _OUTPUT = 1, 2
-_NARROWEST = ((_MODULE, 12), (_OUTPUT, 16))  # columns are narrowed to these widths first,
-_DROPPED = (4, 8, 12, 11, 13, _MODULE, 3, 7)  # then these are dropped: means, times, kept, module, minima;
-_LEAST = ((0, 12), (_OUTPUT, 10))  # before the last two, names and dtypes are narrowed
+_NARROWEST = ((_MODULE, 12), (_OUTPUT, 16))  # if the terminal is too narrow, first narrow these columns,
+_DROPPED = (4, 8, 12, 11, 13, _MODULE, 3, 7)  # then drop these: means, times, kept, module, minima;
+_LEAST = ((0, 12), (_OUTPUT, 10))  # before dropping the last two, narrow names and dtypes
 
 
 def columns_of_terminal(otherwise: int) -> int:

@@ -187,7 +187,7 @@ class LogSoftmax(BaseLayer):
 
 
 class LogSumExp(BaseLayer):
-    """``y = log(Σ_j exp(x_j))`` along ``dim``, which has length 1 in y with ``keepdim`` and is removed without.
+    """``y = log(Σ_j exp(x_j))`` along ``dim``. The axis has length 1 in y with ``keepdim`` and is removed without it.
 
     Gradient: ``∂y/∂x_k = exp(x_k) / (Σ_j exp(x_j)) = exp(x_k - y)``, the softmax, so
 
@@ -228,7 +228,10 @@ class LogSumExp(BaseLayer):
 
 
 def log_sum_exp(x: Array, dim: int) -> Array:
-    """Return ``log(Σ_j exp(x_j))`` along ``dim``, kept with length 1; -inf if all entries are -inf, inf if any is."""
+    """Return ``log(Σ_j exp(x_j))`` along ``dim``, which is kept with length 1.
+
+    The result is -inf if all entries are -inf, and inf if any entry is inf.
+    """
     largest: Array = x.max(axis=dim, keepdims=True)
     shift: Array = np.where(np.isfinite(largest), largest, x.dtype.type(0))
     with np.errstate(divide="ignore"):

@@ -29,10 +29,10 @@ class NamedArrays(dict[str, Array]):
 class Layer(Protocol):
     """A function with parameters and a hand-written derivative.
 
-    ``forward(x)`` computes the output and saves what ``backward`` needs (arrays are saved without a copy: leave them
-    unchanged in between). ``backward(dout)`` takes the gradient of the loss with respect to the output, of the output's
-    shape, overwrites every array in ``gradients`` and returns the gradient with respect to ``x`` (None if there is no
-    gradient to return). Repeated calls give the same numbers.
+    ``forward(x)`` computes the output and saves what ``backward`` needs. Arrays are saved without a copy: do not change
+    them before ``backward``. ``backward(dout)`` takes the gradient of the loss with respect to the output, which has
+    the output's shape. It overwrites every array in ``gradients`` and returns the gradient with respect to ``x`` (None
+    if ``x`` has no gradient). Repeated calls give the same numbers.
 
     ``parameters`` and ``gradients`` have the same names and shapes, and each array keeps its memory for the life of the
     layer. In a user-defined layer they may be methods that return the dictionaries.

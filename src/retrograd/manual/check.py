@@ -56,16 +56,17 @@ def check_layer(
 
         ``⟨v, ∂f/∂θ⟩ ≈ ⟨v, f(θ + h) - f(θ - h)⟩ / (2 h)``, ``h = ε^(1/3) max(1, |θ|)``
 
-    with an error of about ``ε^(2/3)``. The relative error of an element is the difference divided by the larger of the
-    two values, or by a thousandth of the array's largest gradient (at least 1e-4) if that is larger; the check passes
-    if none exceeds ``tolerance``. (Griewank, Walther, "Evaluating derivatives", 2nd ed., 2008, chapter 1.)
+    with an error of about ``ε^(2/3)``, where ε is the machine epsilon. The relative error of an element is the
+    difference of both values divided by the larger value, or by a thousandth of the array's largest gradient (at least
+    1e-4) if that is larger. The check passes if no relative error exceeds ``tolerance``. (Griewank, Walther,
+    "Evaluating derivatives", 2nd ed., 2008, chapter 1.)
 
     The check works on copies of the layer, so that the layer does not change and Dropout uses one mask throughout. A
     loss takes its target after x. An integer x has no gradient and is skipped. Choose an x where the layer is
     differentiable.
 
     Raises TypeError unless x and the parameters are float64 (float32 is too coarse for the differences), ValueError for
-    an empty x, for a missing gradient or one of another shape than its array, or if there is nothing to check.
+    an empty x, for a gradient that is missing or has another shape than its array, or if there is nothing to check.
 
     Args:
         layer: a Layer or a Loss, in float64.
@@ -118,7 +119,7 @@ def check_layer(
                 f"check_layer: {layer!r} has {name} of shape {value.shape}, but its gradient has {gradient.shape}"
             )
         checks.append(_compare(name, gradient, _central_differences(output, value, dout), tolerance))
-    plain = type(layer).__repr__ is object.__repr__  # a class name and an address
+    plain = type(layer).__repr__ is object.__repr__  # the repr would show the address of the object
     report = CheckReport(type(layer).__name__ if plain else repr(layer), tuple(checks))
     if not quiet:
         print(report)
@@ -144,7 +145,7 @@ def _compare(name: str, analytic: Array, numerical: Array, tolerance: float) -> 
     difference = np.abs(analytic - numerical)
     size = np.maximum(np.abs(analytic), np.abs(numerical))
     relative = difference / np.maximum(size, max(size.max() / 1000, _SMALLEST))
-    # Not (> tolerance): NaN must fail.
+    # Not written as "not > tolerance", so that NaN fails.
     return GradientCheck(name, float(difference.max()), float(relative.max()), bool(relative.max() <= tolerance))
 
 

@@ -8,9 +8,10 @@ from .base import Array, Layer, NamedArrays, describe, named_arrays
 class Net:
     """``y = f_n(... f_2(f_1(x)))``: forward runs the layers in order, backward in reverse.
 
-    Gradient: with ``h_i = f_i(h_{i-1})`` the chain rule gives ``dh_{i-1}`` from ``dh_i``, and the backward of layer i
-    computes just that. So the pass starts with ``dout`` at the last layer, and each result is the ``dout`` of the layer
-    before. (Rumelhart, Hinton, Williams, "Learning representations by back-propagating errors", Nature 323, 1986.)
+    Gradient: with ``h_i = f_i(h_{i-1})`` the chain rule gives ``dh_{i-1}`` from ``dh_i``; this is what ``backward`` of
+    layer i computes. The backward pass therefore starts with ``dout`` at the last layer, and each layer's result is the
+    ``dout`` of the previous layer. (Rumelhart, Hinton, Williams, "Learning representations by back-propagating errors",
+    Nature 323, 1986.)
 
     A Net is itself a Layer. Its parameters and gradients are those of its layers, named "index.name". Setting
     ``training`` sets it in every layer.

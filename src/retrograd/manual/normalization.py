@@ -75,8 +75,9 @@ class BatchNorm1d(BaseLayer):
         ``dx = s (g - mean(g) - x̂ mean(g x̂))``, ``g = w dout``, ``s = 1/√(σ² + ε)``
         ``dw = Σ_n dout_n x̂_n``, ``db = Σ_n dout_n``
 
-    Training also updates the running statistics, ``r ← (1 - momentum) r + momentum batch``, the variance with n - 1 in
-    the denominator. If ``training`` is False, they replace ``μ`` and ``σ²``; as constants, they give ``dx = s g``.
+    Training also updates the running statistics, ``r ← (1 - momentum) r + momentum batch``, where the batch's variance
+    has n - 1 in the denominator. If ``training`` is False, the running statistics replace ``μ`` and ``σ²``; as they do
+    not depend on x, ``dx = s g``.
     (Ioffe, Szegedy, "Batch normalization", ICML 2015.)
 
     Shapes: x and y (N, C) or (N, C, L); weight (initially ones), bias (zeros), running_mean and running_var (C,).

@@ -51,7 +51,7 @@ class SGD(Optimizer):
     (Polyak, "Some methods of speeding up the convergence of iteration methods", 1964; in the form of Sutskever et al.,
     "On the importance of initialization and momentum in deep learning", ICML 2013, as in PyTorch.)
 
-    Raises TypeError for an object without parameters, ValueError unless ``lr > 0`` and the others are not negative.
+    Raises TypeError for an object without parameters, ValueError unless ``lr > 0`` and no other number is negative.
 
     Args:
         layer: any Layer, including a Net.
@@ -98,7 +98,7 @@ class RMSprop(Optimizer):
     (Tieleman, Hinton, "Neural networks for machine learning", lecture 6e, 2012; with momentum: Graves, "Generating
     sequences with recurrent neural networks", 2013, as in PyTorch.)
 
-    Raises TypeError for an object without parameters, ValueError unless ``lr > 0`` and the others are not negative.
+    Raises TypeError for an object without parameters, ValueError unless ``lr > 0`` and no other number is negative.
 
     Args:
         layer: any Layer, including a Net.

@@ -1,7 +1,7 @@
 """Minimal reverse-mode differentiation on single numbers: ``Value``, networks of Values, and drawings of graphs.
 
 ``value`` is an autograd engine in one file, to be read; ``compile`` replays a recorded function of Values on Tensors,
-for many inputs at once. Chapters of ``docs/learn`` and the command import it.
+for many inputs at once. Chapters of ``docs/learn`` and the command ``retrograd`` import this package.
 """
 
 from .compile import DataDependent, compile

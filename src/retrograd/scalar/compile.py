@@ -21,7 +21,7 @@ class DataDependent(TypeError):
 
 
 class Symbol(Value):
-    """A Value without a number, which records how it would be computed."""
+    """A Value without a number: operators on Symbols record the expression and compute nothing."""
 
     __slots__ = ()
 
@@ -97,7 +97,7 @@ class Compiled:
         Raises:
             DataDependent: the function reads numbers of its arguments.
             ValueError: a result is not finite, for which Values raise an error; or the arguments are nested differently
-                than in the first call.
+                than the arguments of the first call.
         """
         leaves: list[Any] = []
         structure = _flatten(args, leaves)

@@ -64,11 +64,13 @@ class Drawing(str):
 
 
 def trace_graph(root: Value, max_nodes: int = 1000) -> str:
-    """Return one line of operator, data and grad per node, with its operands indented below; shared ones appear once.
+    """Return one line of operator, data and grad per node, and its operands below, indented.
+
+    The operands of a node that is used several times are printed only at its first line.
 
     Args:
         root: the result whose graph is traced.
-        max_nodes: the most lines; larger graphs raise ValueError.
+        max_nodes: the largest number of nodes; larger graphs raise ValueError.
 
     >>> a = Value(2.0, label="a")
     >>> print(trace_graph(a * a))
@@ -94,7 +96,7 @@ def draw_graph(root: Value, max_nodes: int = 300, *, parameters: Iterable[Value]
 
     Args:
         root: the result whose graph is drawn.
-        max_nodes: the most boxes.
+        max_nodes: the largest number of boxes.
         parameters: Values to draw as parameters, for example ``model.parameters()``.
 
     >>> a = Value(2.0, label="a")
@@ -118,7 +120,7 @@ def draw_graph(root: Value, max_nodes: int = 300, *, parameters: Iterable[Value]
     for user in nodes:
         count = len(user._children)
         for k, child in enumerate(sorted(user._children, key=lambda child: place[child, column[user] + 1][1])):
-            port = (k - (count - 1) / 2) * min(6, 36 / count)  # where the arrow ends, so that none cross
+            port = (k - (count - 1) / 2) * min(6, 36 / count)  # the arrows' ends are spaced so that none cross
             for c in range(column[child], column[user], -1):
                 (x, y), target = place[child, c], user if c - 1 == column[user] else child
                 (x2, y2) = place[target, c - 1]
@@ -154,16 +156,16 @@ def _dot_source(nodes: list[Value], kinds: dict[Value, str]) -> str:
 def _kinds(root: Value, nodes: list[Value], parameters: Iterable[Value]) -> dict[Value, str]:
     given = set(parameters)
     for node in nodes:
-        if node._op == "dot":  # weights, inputs, bias
+        if node._op == "dot":  # its operands are weights, inputs, bias
             given |= {*node._children[: len(node._children) // 2], node._children[-1]}
     kinds = {node: "operator" if node._children else "parameter" if node in given else "leaf" for node in nodes}
     return kinds | ({root: "output"} if root._children else {})
 
 
 def _layout(nodes: list[Value]) -> tuple[dict[Value, int], list[list[Value]]]:
-    """Return the column of every node, counted from the root, and per column its nodes and those whose edges pass it.
+    """Return the column of every node, counted from the root, and per column its nodes and the nodes whose edges pass.
 
-    The nodes of a column are in the order of their readers in the previous column, so that few edges cross.
+    The nodes of a column have the order of the nodes that use them in the previous column, so that few edges cross.
     """
     users: dict[Value, list[Value]] = {node: [] for node in nodes}
     column = dict.fromkeys(nodes, 0)

@@ -12,7 +12,7 @@ _ACTIVATIONS = {"tanh": "Tanh", "relu": "ReLU", "sigmoid": "Sigmoid", "linear": 
 
 
 class Module:
-    """An object with parameters: its own, or by default those of its ``parts``."""
+    """An object with parameters: by default, the parameters of its ``parts``."""
 
     parts: Sequence["Module"] = ()
 
@@ -33,7 +33,7 @@ class Neuron(Module):
     """``activation(<w, x> + b)`` for nin inputs x; initially w is uniform in ``(-1, 1)`` and ``b = 0``.
 
     Args:
-        nonlin: micrograd's name for the choice: True is "relu", False is "linear".
+        nonlin: micrograd's argument for the activation: True is "relu", False is "linear".
         activation: "tanh" (the default), "relu", "sigmoid", "linear" (none), or a function from a Value to a Value.
 
     Raises:
@@ -133,7 +133,9 @@ class MLP(Module):
 
 
 class Optimizer:
-    """The Values to train and the learning rate; ValueError unless lr > 0, TypeError for other objects than Values.
+    """The base class of optimizers, which update Values by their gradients.
+
+    Raises ValueError unless lr > 0, and TypeError if a parameter is not a Value.
 
     Args:
         parameters: Values, as from ``model.parameters()``.

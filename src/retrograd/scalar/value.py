@@ -1,4 +1,4 @@
-"""A number that records how it was computed, and computes its derivatives from that."""
+"""A number that records the operators that computed it, and computes derivatives from this record."""
 
 import math
 import operator

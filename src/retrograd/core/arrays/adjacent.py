@@ -38,7 +38,10 @@ def like_slices(xs: Sequence[Array], empty: Callable[[tuple[int, ...], Any], Any
 def _order(
     shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Return the lengths by descending stride and the position of each axis among them; None if there are gaps."""
+    """Return the axis lengths by descending stride and the position of each axis among them.
+
+    Return None if the elements do not fill a contiguous range of memory.
+    """
     if not dense(shape, strides, itemsize):
         return None
     order = sorted(range(len(shape)), key=strides.__getitem__, reverse=True)
@@ -46,7 +49,10 @@ def _order(
 
 
 def _distance(xs: Sequence[Array]) -> int | None:
-    """Return the distance in bytes between arrays of equal layout, evenly spaced in one array; otherwise None."""
+    """Return the distance in bytes from one array to the next, or None.
+
+    It is None unless the arrays have one base, equal shapes, strides and dtypes, and equal distances.
+    """
     first = xs[0]
     if type(first) is not ndarray or first.base is None or len(xs) < 2 or not first.size:
         return None
@@ -62,13 +68,13 @@ def _distance(xs: Sequence[Array]) -> int | None:
 
 
 def joined(xs: tuple[Array, ...], dim: int, join: Callable[..., object], new: bool) -> Any:
-    """Return ``join(*xs, dim=dim)``, a stack if ``new``, otherwise a concatenation; a view of adjacent slices."""
-    bare = [getattr(x, "numbers", x) for x in xs]  # the arrays behind traced arrays
+    """Return ``join(*xs, dim=dim)``, a stack if ``new``, else a concatenation; a view if xs are adjacent slices."""
+    bare = [getattr(x, "numbers", x) for x in xs]  # a traced array wraps a NumPy array
     return join(*xs, dim=dim) if _layout(bare, dim, new) is None else _as_one(*xs, dim=dim, new=new)
 
 
 def _layout(xs: Sequence[Array], dim: int, new: bool) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Return shape and strides of the contiguous array whose slices along ``dim`` are ``xs``; otherwise None."""
+    """Return shape and strides of the contiguous array whose slices along ``dim`` are ``xs``; None if there is none."""
     apart = _distance(xs)
     if apart is None or type(xs[0].base) is not ndarray or not xs[0].base.flags.c_contiguous:
         return None

@@ -44,12 +44,12 @@ def bfloat16() -> DType:
 
 
 def bfloat16_or_none() -> DType | None:
-    """Return the dtype, or None if ml_dtypes is not installed: files can be read without it."""
+    """Return the dtype, or None if ml_dtypes is not installed: files can be read without ml_dtypes."""
     return None if find_spec("ml_dtypes") is None else bfloat16()
 
 
 def widened(halves: Any) -> Any:
-    """Return the float32 numbers whose upper 16 bits are given."""
+    """Return the float32 numbers whose upper 16 bits are the integers ``halves`` and whose lower 16 bits are 0."""
     return (halves.astype(np.uint32) << 16).view(np.float32)
 
 
@@ -73,7 +73,8 @@ def _narrow(value: Any) -> Any:
     return cast(value, _dtype[0]) if getattr(value, "dtype", None) == float32 else value
 
 
-# Primitives that only move or convert numbers, or read bfloat16 where it is; views must share memory.
+# Primitives that only move or convert numbers, or whose forward accepts bfloat16 arrays. They are not wrapped, and
+# neither are views, whose result must share memory with the input.
 _MOVES = {
     "attach",
     "cast",
@@ -159,9 +160,10 @@ def write_for(primitive: Primitive, arrays: tuple[object, ...]) -> Any:
 
 
 def _widened_rule(rule: Callable[..., object], primitive: Recordable) -> Callable[..., Any]:
-    """Return the rule for float32. Rules of a primitive with a forward function for bfloat16 accept its arrays, too.
+    """Return a version of the rule that computes in float32.
 
-    Those of products, which refuse to mix dtypes, also accept Tensors.
+    Rules of a primitive with ``halves``, a forward for bfloat16, get bfloat16 arrays. In a recorded backward pass only
+    the rules of matrix products (``promote="strict"``) get bfloat16, since they refuse to mix dtypes.
     """
 
     def rule_in_float32(g: object, *saved: object) -> object:

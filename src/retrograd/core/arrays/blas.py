@@ -27,7 +27,7 @@ class _Number(Protocol):
 
 
 class _NumberByCalls:
-    """The number of threads by function calls, if OpenBLAS does not export its variable."""
+    """Reads and sets OpenBLAS's number of threads by function calls, where OpenBLAS does not export the variable."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self._get = library.scipy_openblas_get_num_threads64_
@@ -57,7 +57,10 @@ def openblas() -> ctypes.CDLL | None:
 
 @cache
 def _number() -> _Number | None:
-    """Return OpenBLAS's number of threads: its variable, which is ten times faster to access than by calls."""
+    """Return an object whose ``value`` is OpenBLAS's number of threads.
+
+    This is OpenBLAS's own variable if exported: reading it takes a tenth of the time of a function call.
+    """
     library = openblas()
     if library is None:
         return None
@@ -70,15 +73,16 @@ def _number() -> _Number | None:
 
 
 _inside: set[int] = set()  # the threads inside ``one_thread``
-_before = [1]  # the number of BLAS threads before the first of them entered
+_before = [1]  # the number of BLAS threads before the first thread entered ``one_thread``
 _pool_works = False
 
 
 def one_thread(function: Callable[..., _Result], *args: object) -> _Result:
     """Return ``function(*args)``, computed while BLAS uses one thread.
 
-    No lock is needed: a thread that writes 1 is in the set, and the last one to leave the set restores the number.
-    If a thread enters while the last one leaves, BLAS may use several threads for it, which only costs time.
+    No lock is needed: a thread that sets the number to 1 is in the set ``_inside``, and the last thread to leave the
+    set restores the number. If a thread enters while the last one leaves, BLAS may use several threads for the call
+    of the entering thread, which only costs time.
     """
     number, me = _number(), get_ident()
     if number is None or me in _inside or number.value == 1 and not _inside:
@@ -95,7 +99,7 @@ def one_thread(function: Callable[..., _Result], *args: object) -> _Result:
         while True:
             try:  # repeated after a KeyboardInterrupt: each step is idempotent
                 _inside.discard(me)
-                if not _inside and number.value == 1:  # otherwise the program has set another number meanwhile
+                if not _inside and number.value == 1:  # not 1 if the program has set another number during the call
                     number.value = _before[0]
                 break
             except BaseException as error:

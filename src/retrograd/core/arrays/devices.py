@@ -87,7 +87,7 @@ class Device:
         _entered.devices.pop()
 
     def __call__(self, function: Function) -> Function:
-        """Decorate a function: it creates new Tensors on the device."""
+        """Decorate a function so that it creates new Tensors on the device."""
 
         @wraps(function)
         def inside(*args: object, **kwargs: object) -> Any:
@@ -158,7 +158,7 @@ class Backend:
         return array
 
     def free_unused(self) -> None:
-        """Return memory that the library caches to the operating system."""
+        """Free the memory that the library caches, so that other processes can use it."""
 
 
 class _Borrowed:
@@ -221,7 +221,7 @@ class CupyBackend(Backend):
 
 
 class Wrapping:
-    """Base class of array types that wrap arrays of other libraries; each instance has a backend of its own."""
+    """Base class of array types that wrap arrays of other libraries; each instance has its own backend."""
 
     __slots__ = ()
 
@@ -238,7 +238,7 @@ class Wrapping:
         return False
 
     def unshared(self, holders: int) -> bool:
-        """Return whether only ``holders`` references to this array, with the caller's own, reach its memory."""
+        """Return whether the array's memory is reachable only by ``holders`` references, including the caller's own."""
         raise NotImplementedError
 
     def overlaps(self) -> bool:
@@ -322,9 +322,10 @@ def array_module(array: object) -> Any:
 
 
 def all_examples(array: object) -> Any:
-    """Return the numbers to check an array's values on: for a Batched array those of all examples.
+    """Return an array that contains all values of ``array``, for checks of values.
 
-    For a ``meta`` array the numbers are zeros, at most one along each axis; for any other array, the array itself.
+    For a Batched array, these are the numbers of all examples; for a ``meta`` array, zeros, at most one along each
+    axis; any other array is returned itself.
     """
     return array if array.__class__ is np.ndarray else getattr(array, "examples", array)
 
@@ -351,7 +352,7 @@ def lie_within(array: Array, length: int) -> bool:
     """
     if array.__class__ is not np.ndarray or array.dtype is not _SIGNED or not array.flags.c_contiguous:
         return False
-    numbers = array.view(_UNSIGNED)  # negative integers become large ones
+    numbers = array.view(_UNSIGNED)  # as unsigned integers, negative integers are large
     return bool(numbers.item(numbers.argmax()) < length)
 
 

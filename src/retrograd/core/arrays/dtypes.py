@@ -32,8 +32,8 @@ float64 = np.dtype(np.float64)
 complex64 = np.dtype(np.complex64)
 complex128 = np.dtype(np.complex128)
 
-# The kinds of floating dtypes, and of all differentiable ones. bfloat16 has kind V, as all dtypes foreign to NumPy; no
-# other dtype of kind V passes ``is_number_dtype``.
+# The kinds of floating dtypes, and of all differentiable dtypes. bfloat16 has kind V, like all dtypes that NumPy does
+# not define; no other dtype of kind V passes ``is_number_dtype``.
 FLOATING, INEXACT = "fV", "fcV"
 
 _CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "V": 2, "c": 3}
@@ -97,10 +97,10 @@ def as_dtype(dtype: Any) -> DType:
 
 
 def with_own_dtype(array: Array) -> Array:
-    """Return the array in native byte order with NumPy's only object for its dtype, on the same memory if possible.
+    """Return the array in native byte order with NumPy's built-in dtype object, on the same memory if possible.
 
-    Unpickled arrays, as workers send them, have an equal dtype object of their own. Fast paths compare dtypes by
-    identity.
+    Unpickled arrays, such as those from data loader workers, have an equal but distinct dtype object. Fast paths
+    compare dtypes by identity.
     """
     own = np.dtype(array.dtype.type)
     if array.dtype is own:
@@ -210,7 +210,7 @@ def is_array_or_number(value: object) -> bool:
 def promoted(name: str, rule: str | None, inputs: tuple[object, ...], arrays: tuple[Any, ...]) -> tuple[Any, ...]:
     """Convert the inputs of operator ``name`` to their result type, by the rule ``Primitive.promote``.
 
-    Python numbers remain if NumPy's promotion gives the same result for them.
+    Python numbers are not converted if NumPy's promotion gives the same result for them.
     """
     if rule is None:
         return arrays

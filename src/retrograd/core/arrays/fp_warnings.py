@@ -18,8 +18,8 @@ from ..graph.modes import AtomicExit
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# For some functions, what makes a version that suppresses warnings only around its calls of NumPy: changing NumPy's
-# state costs more than a short compiled loop.
+# For some functions, a factory of a version that suppresses warnings only around its calls of NumPy: changing NumPy's
+# error state takes longer than a short compiled loop, which does not need it.
 silent_forms: dict[Callable[..., object], Callable[[], Callable[..., Any]]] = {}
 
 _extobj_contextvar: Any = None
@@ -70,7 +70,7 @@ if _extobj_contextvar is not None:
             found = look()
             if found is state:
                 return function(*args, **kwargs) if kwargs else function(*args)
-            try:  # before the change of state: a signal handler may run right after ``put`` returns
+            try:  # entered before the state changes: a signal handler may run right after ``put`` returns
                 put(state)
                 return function(*args, **kwargs) if kwargs else function(*args)
             finally:

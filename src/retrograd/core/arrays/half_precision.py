@@ -31,10 +31,10 @@ def _holds(dtype: np.dtype, number: float) -> bool:
 
 
 def in_float32(primitive: Arithmetic, a: Any, b: Any) -> Tensor | None:
-    """Return the product or quotient of a half-precision operand and a number, if its dtype would round the number.
+    """Return the product or quotient of a half-precision array and a number that the array's dtype would round.
 
-    The number is a Python number, or a 0-d array of a wider dtype if the other array has dimensions. Otherwise return
-    None.
+    The number is a Python number, or a 0-d array of a wider dtype if the other array has dimensions. Return None for
+    all other operands.
     """
     x, y = getattr(a, "array", a), getattr(b, "array", b)
     half, number = (x, y) if _is_half(x) else (y, x)

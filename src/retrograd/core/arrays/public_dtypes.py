@@ -30,8 +30,8 @@ _NUMPY_ATTRIBUTES = (
 class dtype(_NumPyDType):  # type: ignore[misc]  # numpy.dtype is final; type checkers need its attributes
     """The dtype of a Tensor. There is one instance for each dtype, such as ``retrograd.float32``.
 
-    NumPy accepts it wherever it accepts a dtype. It equals NumPy's dtype, and has its hash and its attributes, such as
-    ``kind``, ``name`` and ``type``.
+    NumPy accepts this object wherever NumPy accepts a dtype. The object equals NumPy's dtype and has the hash and the
+    attributes of NumPy's dtype, such as ``kind``, ``name`` and ``type``.
 
     Args:
         spec: a dtype, its name, or its type.
@@ -79,7 +79,7 @@ class dtype(_NumPyDType):  # type: ignore[misc]  # numpy.dtype is final; type ch
             return DTYPES[np.dtype(spec)]
 
         def __getattr__(self, name: str) -> Any:
-            """Set NumPy's attributes on bfloat16 at the first access of one, since importing ml_dtypes is slow."""
+            """Set NumPy's attributes on bfloat16 when one of them is first read, since importing ml_dtypes is slow."""
             if name not in ("dtype", "__class__", *_NUMPY_ATTRIBUTES):
                 raise AttributeError(f"dtype {self.name} has no attribute {name!r}")
             try:
@@ -116,7 +116,7 @@ class dtype(_NumPyDType):  # type: ignore[misc]  # numpy.dtype is final; type ch
             return self is other
         try:
             return other is not None and bool(self.dtype == other)
-        except TypeError:  # a dtype without numbers
+        except TypeError:  # this dtype exists by name only
             return False
 
     def __ne__(self, other: object) -> bool:
@@ -144,7 +144,7 @@ class dtype(_NumPyDType):  # type: ignore[misc]  # numpy.dtype is final; type ch
 
 
 def _numpy_dtype(name: str) -> DType:
-    """Return NumPy's dtype of this name; only bfloat16, which ml_dtypes defines, can be found here."""
+    """Return ml_dtypes' dtype for the name bfloat16; for other names, which no Tensor can have, raise TypeError."""
     if name != "bfloat16":
         named = _BY_NAME[name]
         use = "complex64" if named.is_complex else "float16 or float32" if named.is_floating_point else "int8 or uint8"

@@ -64,7 +64,7 @@ def accurate_sum(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = Fal
         return accurate_sum(cast(x, np.dtype(np.float32)), dim, keepdim).astype(dtype)
     if (
         dim is None
-        or x.__class__ is not ndarray  # GPUs sum by trees
+        or x.__class__ is not ndarray  # on GPUs, CuPy's sums are pairwise
         or dtype.kind != "f"
         or not x.flags.c_contiguous
         or x.ndim - 1 in dim

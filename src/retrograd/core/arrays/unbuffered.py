@@ -39,7 +39,7 @@ def _add_at(xp: ModuleType, out: Any, key: object, values: Any) -> None:
         xp.add.at(out.imag, key, values.imag)
     elif out.dtype.char in _ATOMIC:
         xp.add.at(out, key, values)
-    else:  # int64 sums wrap around to the same small integers, and are nonzero where the logical or of bools is True
+    else:  # Sum in int64: cast back, the sums wrap around as sums in small integers do, and bools are combined by "or".
         total = out.astype(xp.int64)
         xp.add.at(total, key, xp.asarray(values).astype(xp.int64))
         out[...] = total.astype(out.dtype)

@@ -92,7 +92,7 @@ class Walk:
                     observer.ended()
 
     def _to_leaves(self, roots: Sequence[Root]) -> dict[object, Any]:
-        """Run the pass of a plain ``backward()``: the fast path of ``_run``, on arrays, to all leaves, unobserved."""
+        """Run the pass of a plain ``backward()``: the fast path of ``_run``, without Tensors, inputs or observers."""
         freed = not self.retain_graph
         self.order, completes = reachable([root for root, _ in roots])
         order = self.order
@@ -200,7 +200,7 @@ class Walk:
         entering = [observer.entered for observer in observers if type(observer).entered is not Observer.entered]
         leaving = [observer.left for observer in observers if type(observer).left is not Observer.left]
         get, pop = cotangents.get, cotangents.pop
-        # The nodes after which the gradient of some leaf is complete; ``reader`` is the next of them.
+        # The nodes after which the gradient of some leaf is complete; ``reader`` is the first that the pass will reach.
         readers: list[Node | None] = [None, *sorted(completes, key=attrgetter("sequence"))]
         reader = readers.pop()
         for node in order:
@@ -304,13 +304,13 @@ class Walk:
         accumulate(leaf, g, unshared, self.create_graph)
 
     def _run_hooks(self, hooks: dict[int, Callable[[Tensor], Tensor | None]], g: Any, place: object) -> Any:
-        shown: Tensor | None = None  # hooks get the same object until one changes it, since programs set attributes
+        # Hooks get one Tensor object, on which programs set attributes, until a hook replaces the gradient.
+        shown: Tensor | None = None
         # ``retain_grad`` (negative key) runs last: it stores the gradient as changed by the other hooks.
         for hook in [hooks[key] for key in sorted(hooks, key=lambda key: key < 0)]:
-            # Like a node that saved the gradient, the token makes a hook write to a copy.
             if shown is None:
                 shown = conjugate(g.clone() if self.tensors else new_tensor(as_array(g, place)))
-            token = storage_of(shown)  # a reference, as if a node had saved the gradient: a hook writes to a copy
+            token = storage_of(shown)  # this reference, like that of a node that saved it, makes hooks write to a copy
             _hooked.walks.append(self)
             try:
                 changed = reentrant(hook, shown)
@@ -357,7 +357,7 @@ def without_history(x: object) -> Any:
 
 
 def owned(g: Array, unshared: bool) -> Array:
-    """Return an array that the user may keep and write to: ``g`` if its memory is not shared, otherwise a copy."""
+    """Return an array that the user may write to: ``g`` if its memory is not shared, otherwise a copy."""
     if type(g) is not ndarray:
         g = as_array(g.array if isinstance(g, Tensor) else g)
         if isinstance(g, Wrapping):
@@ -400,7 +400,7 @@ def replaced_by(node: Node, gradients: tuple[object, ...], changed: object) -> t
 
 
 # These locks make adding to .grad atomic, since backward passes on several threads may reach one leaf. They are
-# reentrant, since the garbage collector may run arbitrary code meanwhile.
+# reentrant, since the garbage collector may run arbitrary code during the addition.
 _accumulating = tuple(threading.RLock() for _ in range(16))
 
 
@@ -454,7 +454,10 @@ def differentiate(
     create_graph: bool,
     beyond: bool = True,
 ) -> dict[object, Any]:
-    """Run a backward pass; return gradients by the edges of ``inputs``, or with None add to leaves' ``.grad``."""
+    """Run a backward pass and return a dictionary from the edges of ``inputs`` to gradients.
+
+    If ``inputs`` is None, add the gradients of all leaves to their ``.grad`` instead.
+    """
     for index, x in enumerate(inputs or ()):
         if not x._requires:
             raise RuntimeError(f"{caller}: inputs[{index}], {describe(x)}, does not require grad")
@@ -537,7 +540,7 @@ def accumulate_gradients(
 def _accumulate_found(inputs: Sequence[Tensor], found: dict[object, Any], create_graph: bool) -> None:
     for x in dict.fromkeys(inputs):
         g = found.get(edge := edge_of(x))
-        if g is not None and not x.retains_grad:  # otherwise its hook has stored the gradient
+        if g is not None and not x.retains_grad:  # with ``retain_grad``, a hook has stored the gradient
             accumulate(edge if isinstance(edge, Tensor) else x, g, True, create_graph)
 
 
@@ -567,14 +570,14 @@ def backward(
     For a leaf ``x``: ``grad <- grad + gradient^T J``, with J the Jacobian of this Tensor with respect to x.
 
     Args:
-        gradient: the cotangent, of this Tensor's shape; may be left out for a single element.
+        gradient: the cotangent, of this Tensor's shape; may be left out if this Tensor has a single element.
         retain_graph: keep the graph's saved values for another backward pass; by default only with ``create_graph``.
         create_graph: record the backward pass itself, so that gradients can be differentiated.
         inputs: accumulate into these Tensors only.
 
     Raises:
-        RuntimeError: no gradient is needed, the Tensor has several elements and no gradient is given, or the graph
-            was freed by an earlier backward pass.
+        RuntimeError: the Tensor does not require grad, it has several elements and ``gradient`` is left out, or the
+            graph was freed by an earlier backward pass.
 
     >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
     >>> (x**3).sum().backward()

@@ -113,7 +113,7 @@ def tell_late(
     params: Params,
     result: Tensor,
 ) -> Tensor:
-    """Notify late observers of a call, and return its result. A view joins the Tensors that share its memory before."""
+    """Notify late observers of a call, and return its result. A view is first registered with the memory it shares."""
     node = result._node
     if node is not None:
         for observer in observers:

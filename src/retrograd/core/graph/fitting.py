@@ -1,4 +1,4 @@
-"""Give cotangents the shape and dtype of the inputs that they belong to, and a node the cotangents of all outputs."""
+"""Convert cotangents to the shape and dtype of their inputs, and collect the cotangents of a node's outputs."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def all_outputs(node: Node, outputs: Sequence[Array | None]) -> tuple[Array | No
 
 
 def add_to_output(cotangents: dict[Any, Any], node: Node, index: int, g: Array) -> Any:
-    """Add ``g`` to the cotangent of output ``index`` of a node with several outputs; return the cotangent before."""
+    """Add ``g`` to the cotangent of output ``index`` of a node with several outputs; return the previous cotangent."""
     outputs = cotangents.get(node)
     if outputs is None:
         outputs = cotangents[node] = [None] * len(node.shape)

@@ -76,7 +76,8 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], No
     tensor([3., 3.])
 
     Raises:
-        RuntimeError: the Tensor is not a leaf or needs no gradient; by backward, where the hook returns something.
+        RuntimeError: the Tensor is not a leaf, or does not require grad. If the hook returns a value other than None,
+            ``backward`` raises RuntimeError.
     """
     if not self._requires or self._node is not None:
         raise RuntimeError(
@@ -88,7 +89,7 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], No
 
 @tensor_method
 def retain_grad(self: Tensor) -> None:
-    """Let backward passes store the gradient of this non-leaf in ``.grad``, too.
+    """Let backward passes also store the gradient of this non-leaf in ``.grad``.
 
     >>> x = rg.ones(2, requires_grad=True)
     >>> y = x * 3

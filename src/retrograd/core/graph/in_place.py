@@ -1,11 +1,12 @@
 """Rules that write to memory which the backward pass no longer needs.
 
 The logits of a language model are as large as all other saved arrays together, and its embedding has the largest
-gradient. The in-place rule of a primitive (``Primitive.in_place``) therefore writes a gradient over a saved array, or
-adds it to the gradient that the parent already has. It is called as ``rule(g, values, total)``: with the saved values
-in a list, which has the only reference to them from the graph, and with the parent's cotangent, if that may be
-written, or None. It returns the gradient, ``total`` itself after adding to it, or None to leave the node to the plan's
-rule.
+gradient. The in-place rule of a primitive (``Primitive.in_place``) therefore writes the gradient over a saved array, or
+adds the gradient to the cotangent that the parent already has.
+
+The rule is called as ``rule(g, values, total)``. ``values`` is a list of the saved values, to which the graph has no
+other reference. ``total`` is the parent's cotangent, or None if it must not be written. The rule returns the gradient,
+or ``total`` after adding the gradient to it, or None; after None, the backward pass calls the plan's rule instead.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ from .plan import Values
 
 
 def run_in_place(node: Node, g: Array, cotangents: dict[object, Array], summed: set[object]) -> bool:
-    """Run the in-place rule of a node in a pass that frees the graph; return whether the node is done.
+    """Run the in-place rule of a node in a pass that frees the graph; return whether the rule computed the gradient.
 
-    The caller must not refer to the saved values. ``summed`` has the nodes and leaves whose cotangent only the pass
-    refers to.
+    The caller must have no reference to the saved values. ``summed`` contains the nodes and leaves to whose cotangent
+    only the backward pass has a reference.
     """
     plan, saved, parent = node.plan, node.saved, node.left
     if plan.node_hooks is not None or node.hooks is not None or type(saved) is not tuple or type(g) is not ndarray:
         return False
     node.saved = None
-    if getrefcount(saved) != LOCAL_ONLY:  # another object restores the saved values after the pass
+    if getrefcount(saved) != LOCAL_ONLY:  # a checkpoint, for example, also refers to the saved values
         node.saved = saved
         return False
     values: Values = list(saved)

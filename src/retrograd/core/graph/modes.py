@@ -112,7 +112,7 @@ class Mode(AtomicExit):
 
 
 def listing(values: dict[str, Any]) -> Callable[[int], None]:
-    """Return the method of ``unrecorded`` or ``watchers`` that updates the set for modes with these values."""
+    """Return the method that adds a thread with these modes to ``unrecorded`` or ``watchers``, or removes it."""
     if "grad_enabled" in values:
         return unrecorded.discard if values["grad_enabled"] else unrecorded.add
     return watchers.add if values["observers"] or values.get("level", modes.level) is not None else watchers.discard
@@ -246,7 +246,9 @@ class differentiating(Mode):
 
 
 class inference_mode(Mode):
-    """As ``no_grad``, for programs that never differentiate what they compute inside; ``inference_mode(False)`` is off.
+    """Record nothing, as ``no_grad`` does, for results that are never differentiated.
+
+    ``inference_mode(False)`` records again inside ``inference_mode()``.
 
     Args:
         mode: on or off.

@@ -64,7 +64,7 @@ class Node:
 
     @parents.setter
     def parents(self, parents: tuple[Edge, ...]) -> None:
-        """Set the parents. A new ``plan`` is set before."""
+        """Set the parents. If the plan changes as well, set ``plan`` first."""
         width = len(parents)
         self.left = parents[0] if parents else None
         self.right = parents[1] if width > 1 else None
@@ -120,7 +120,7 @@ def shown(edge: object) -> Node | AccumulateGrad | None:
 def output_number(edge: object) -> int:
     """Return the index of the operator's output that an edge refers to.
 
-    An operator with several outputs has one node of its own and one selecting node per output.
+    An operator with several outputs has one node, and one further node per output that selects the output.
     """
     return edge.plan.select or 0 if type(edge) is Node else 0
 

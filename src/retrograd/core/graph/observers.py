@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Given(tuple[Any, ...]):
-    """The arguments of a call of a public operator; the last ones were passed by the keywords ``names``."""
+    """The arguments of a call of a public operator; the last ``len(names)`` were passed by the keywords ``names``."""
 
     names: tuple[str, ...] = ()
 
@@ -36,9 +36,8 @@ class Observer:
     """
 
     counts = False
-    late = (
-        False  # whether ``recorded`` and ``called`` suffice for calls of primitives, so that these take a faster path
-    )
+    # Whether the observer needs only ``recorded`` and ``called`` for calls of primitives, which then run faster.
+    late = False
     nested = False  # whether the class overrides ``opened`` or ``closed``
     counting = False  # whether the class overrides ``recorded``
     telling = False  # whether the class overrides ``called`` or ``told``
@@ -67,7 +66,7 @@ class Observer:
         """An operator has run; ``node`` is None if not recorded. An in-place operator returns its first input."""
 
     def told(self, primitive: Recordable, inputs: Inputs, params: Params, result: Tensor, node: Node | None) -> None:
-        """``called`` for a call of a primitive with one output, outside of vmap, by the faster path of ``late``."""
+        """A primitive with one output has run outside of vmap, and all observers are ``late``: replaces ``called``."""
         self.called(primitive, inputs, params, (result,), node)
 
     def failed(self, primitive: Recordable, inputs: Inputs, params: Params, error: BaseException) -> None:
@@ -94,14 +93,14 @@ class Observer:
         """A checkpoint released the saved values of these nodes; ``node.saved`` is now a ``Released`` object."""
 
     def departed(self, x: Tensor, how: str, result: Tensor | None) -> None:
-        """The values of ``x`` leave the graph, by ``item``, ``detach`` and the like; ``result`` is a Tensor or None."""
+        """The values of ``x`` leave the graph, as by ``item`` or ``detach``; ``result`` is a Tensor or None."""
 
     def became(self, x: Tensor, other: Tensor) -> None:
-        """``x`` is about to get the array of another Tensor: a view of itself by ``transpose_`` and the like, or any
-        by ``x.data = other``."""
+        """``x`` is about to get the array of ``other``: a view of ``x`` for ``transpose_`` and similar operators, or
+        the assigned Tensor for ``x.data = other``."""
 
     def began(self) -> None:
-        """A backward pass begins; with ``create_graph`` the operators in its rules are observed calls, too."""
+        """A backward pass begins; with ``create_graph`` the observer also gets the calls of operators in rules."""
 
     def ended(self) -> None:
         """A backward pass has ended or raised an exception."""
@@ -131,7 +130,7 @@ class Observer:
         """A GradScaler is about to multiply a loss or a gradient; the product may overflow."""
 
     def scaled(self, result: Tensor) -> None:
-        """A GradScaler has multiplied; a backward pass from this result may overflow, too."""
+        """A GradScaler has multiplied; a backward pass from this result may also overflow."""
 
 
 class observing(Mode):

@@ -16,7 +16,7 @@ Inputs = tuple[object, ...]  # the inputs of a call of a primitive
 Params = dict[str, Any]  # its parameters, by name
 InPlace = Callable[[Array, Values, Array | None], Array | None]  # see the module ``in_place``
 
-# Places of a rule that is called with the cotangent only, and of one called with all saved values (see ``Plan``).
+# In the rules of a ``Plan``: call the rule with the cotangent only, or with the tuple of all saved values.
 ALONE, WHOLE = -1, -2
 
 
@@ -70,8 +70,8 @@ class Plan:
     from 0 on, nothing for ``ALONE``, or the tuple of all saved values for ``WHOLE``.
 
     ``kept_params`` are pairs of a saved parameter's place and name, ``kept_residuals`` of the place and index of a
-    residual, ``kept_shapes`` of a place and the index of the input whose shape is saved. ``blank`` are the saved values
-    before any of them is known, with an item for each input's storage if inputs are saved.
+    residual, ``kept_shapes`` of a place and the index of the input whose shape is saved. ``blank`` is a list of None
+    for the saved values, which a call fills in, followed by one item per input's storage if inputs are saved.
     """
 
     __slots__ = (

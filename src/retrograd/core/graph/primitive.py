@@ -55,7 +55,7 @@ class Primitive:
         jvps: for each input a rule ``rule(t, ...)`` that maps its tangent to the output's. A rule may name only what
             the input's ``vjps`` rule names. Give ``jvps`` only where transposing ``vjps`` would cost matrix products.
         promote: ``"same"`` converts all inputs to PyTorch's result type, ``"float"`` also converts integers to the
-            default floating dtype, ``"no bool"`` refuses bools, ``"strict"`` mixed floating dtypes; None converts none.
+            default floating dtype, ``"no bool"`` raises an error for bools, ``"strict"`` for mixed floating dtypes.
         elementwise: the Jacobian is diagonal up to broadcasting, so forward mode uses the same rules.
         view: the result shares memory with the first input whenever the forward's array does.
         outputs: the number of outputs for a forward that returns a tuple of results; -1 for any number.
@@ -68,7 +68,7 @@ class Primitive:
         wide: half-precision inputs with Python numbers are computed in float32 (see arrays.half_precision).
         batch: the batching rule (see mapping.batching); elementwise primitives need none.
         shaped: ``shaped(make, *arrays, **params)`` returns ``make(shape, dtype)`` of the result, for meta tensors.
-        halves: the forward for bfloat16: of all inputs, without ``promote`` of any; the rules accept it, too.
+        halves: a forward for inputs that are all bfloat16 (without ``promote``, some); rules must accept bfloat16, too.
     """
 
     __slots__ = (
@@ -113,7 +113,7 @@ class Primitive:
         self.floats = promote == "float"
         self.elementwise = elementwise
         self.cheap = elementwise  # whether the result costs little to compute again (``recomputed``)
-        self.in_place: InPlace | None = None  # see the module of this name
+        self.in_place: InPlace | None = None  # see the module ``in_place``
         self.batch, self.shaped, self.halves = batch, shaped, halves
         self.view = view
         self.outputs = outputs
@@ -213,7 +213,7 @@ class Primitive:
 # The gradient of piecewise constant functions (floor, sign).
 ZEROS: Primitive = Primitive("zeros", np.zeros_like, "x", [lambda g: ZEROS(g)], elementwise=True)
 
-# Gives a gradient y a history that leads to x, on which its value does not depend.
+# Gives a gradient y a history that leads to x, although the value of y does not depend on x.
 _ATTACH = Primitive("attach", lambda y, x: y, "y x", [lambda g: g, lambda g: ZEROS(g)])
 
 

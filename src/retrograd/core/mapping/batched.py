@@ -5,7 +5,7 @@ example and wraps a Tensor of the level below, which has all examples along its 
 
     Tensor(Batched(Tensor(Batched(Tensor(ndarray)))))
 
-Each level records a graph of its own: calls on a level are recorded there, and the calls of batching rules are recorded
+Each level records a separate graph: calls on a level are recorded there, and the calls of batching rules are recorded
 on the level below. Derivatives inside and outside of a mapped function are therefore independent.
 
 NumPy functions, ufuncs and operators on Batched arrays call the operators on Tensors.
@@ -121,7 +121,7 @@ class Batched(Wrapping):
         return base is None or getattr(base, "size", -1) == array.size and getrefcount(base) == LOCAL_ONLY + 1
 
     def overlaps(self) -> bool:
-        """Return whether several elements, of one example or of different ones, may share memory."""
+        """Return whether several elements, of one example or of different examples, may share memory."""
         return overlaps_itself(self.value.array)
 
     def detached(self) -> Batched:
@@ -307,14 +307,18 @@ def _on_examples(function: Callable[..., object], args: Sequence[Array], kwargs:
     return joined(results)
 
 
-# Functions without a derivative that are elementwise in the arguments at these places; ufuncs are in all arguments.
+# Functions without a derivative that are elementwise in the arguments at these places. ``__call__`` is that of ufuncs,
+# which are elementwise in all arguments.
 ELEMENTWISE = {"__call__": (0, 1, 2), "isin": (0,), "searchsorted": (1,), "unravel_index": (0,)}
 
 
 def _element_by_element(
     function: Callable[..., Any], args: Sequence[object], kwargs: dict[str, object], level: Layer
 ) -> Any:
-    """Compute the results of all examples by one call; NotImplemented if another argument differs between examples."""
+    """Compute an elementwise function on all examples by one call.
+
+    Return NotImplemented if an argument in which the function is not elementwise differs between examples.
+    """
     places = ELEMENTWISE.get(function.__name__, ())
     mapped = [index for index, x in enumerate(args) if any(part.mapped for part in _batched(x))]
     if not places or not set(places).issuperset(mapped) or any(True for _ in _batched(kwargs)):
@@ -561,7 +565,7 @@ class BatchedBackend(Backend):
 
     def strided(self, owner: Any, offset: int, shape: Any, strides: Any, dtype: Any) -> Any:
         if type(owner) is Batched:
-            raise NotImplementedError("vmap: a view of the memory of all examples by strides")
+            raise NotImplementedError("vmap: a view of all examples by strides is not supported")
         return self.below.strided(owner, offset, shape, strides, dtype)
 
     def owner(self, array: Any) -> Any:

@@ -492,7 +492,7 @@ def _copy(call: Call) -> Tensor:
 
 
 def _layouts(call: Call) -> Tensor:
-    """Batch a move between memory layouts: the buffers of the examples follow each other in one large buffer."""
+    """Batch the primitive ``move`` between memory layouts: one large buffer contains the buffers of all examples."""
     size = call.size
 
     def all_of(layout: Layout, extent: int) -> Layout:

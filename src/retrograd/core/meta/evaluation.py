@@ -139,7 +139,7 @@ def _small_result(primitive: Primitive, arrays: tuple[Value, ...], params: dict[
 
 
 def _written_part(out: MetaArray, params: dict[str, Value]) -> Value:
-    """Return an array of the shape of the elements that are written; None if this depends on the elements of a mask."""
+    """Return an array with the shape of the written elements; None if the shape depends on the elements of a mask."""
     index = params.get("index")
     if index is None or _has_mask(index):
         return out if index is None else None

@@ -74,7 +74,7 @@ class Place(NamedTuple):
 
 def place_of(view: Array, base: Array) -> Place:
     """Return the place of an array in the base that it is a view of."""
-    base_start, view_start = backend_of(base).address(base), backend_of(view).address(view)  # one may be Traced
+    base_start, view_start = backend_of(base).address(base), backend_of(view).address(view)  # one may be a traced array
     (base_low, base_high), (low, high) = byte_span(base, base_start), byte_span(view, view_start)
     low, high = min(low, base_low), max(high, base_high)  # as_strided may reach beyond a base that is itself a slice
     base_layout = Layout(base.shape, base.strides, base.dtype, base_start - low)
@@ -184,8 +184,8 @@ def _replacing(name: str, old: Callable[[Array], Array] | None) -> Primitive:
     return Primitive(name, lambda x, y: y, "x y", [old, lambda g: g], write=_write_copy, overwrites=True)
 
 
-# COPY writes y over x, whose gradient is 0, as in PyTorch. REPLACE does so for a y that was computed from x, and leaves
-# the old value of x out of the graph.
+# COPY writes y over x, whose gradient is 0, as in PyTorch. REPLACE writes a y that was computed from x, and gives the
+# old value of x no gradient.
 COPY, REPLACE = _replacing("copy_", lambda g: ZEROS(g)), _replacing("copy_", None)
 
 
@@ -234,10 +234,10 @@ def _derived_node(view: Tensor) -> Node | None:
 
 
 def past_hooks(x: Tensor) -> Tensor:
-    """Return the Tensor whose history a write to x continues: x, or if a view of x's history has a hook, an alias.
+    """Return the Tensor that a write to x takes as its input: x, or an alias of x if a view in x's history has a hook.
 
-    A write to a view is a write to its base: as in PyTorch, hooks of the view's old value are not called by it. The
-    history of the alias therefore derives the view from the base.
+    The gradient that flows back through a write to a view reaches the old value of the base. As in PyTorch, hooks on
+    the old value of the view are not called, so the history of the alias derives the view from the base without them.
     """
     base = x._base
     if base is not None and base._requires:
@@ -405,7 +405,7 @@ def _write(
 
 
 def memory_of_its_own(x: Tensor) -> Any:
-    """Return x's array and count a write, if a write to it affects only elements; otherwise return None.
+    """Count a write to x and return its array, if the write changes nothing but elements; otherwise return None.
 
     The array must be NumPy's, and no node may have saved it; neither x nor the Tensors that share its memory may have
     a history.
@@ -509,7 +509,7 @@ def rewrite_history(x: Tensor, node: Node | None) -> None:
     if base is not None and (node is not None or base._requires):
         place = place_of(x.array, base.array)
         _replace(base, _place_node(OVERWRITE, (edge_of(base), node), place, base.array))
-        next_sequence()  # reserved for ``read_through_base``
+        next_sequence()  # reserves the number of the node that ``read_through_base`` may insert
     if node is not None or x._requires:
         _replace(x, node)
         if base is not None and (x.retains_grad or base.retains_grad):

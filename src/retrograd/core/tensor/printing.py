@@ -37,7 +37,7 @@ def tensor_repr(x: Printable) -> str:
     array = x.array if meta else backend_of(x.array).to_numpy(x.array)
     name = "tensor" if type(x).__module__.startswith("retrograd.core") else type(x).__name__
     shown = array.astype(np.float32) if array.dtype.kind == "V" else array
-    with np.printoptions():  # without the formatters that a program has set for NumPy's arrays
+    with np.printoptions():  # without arguments, removes the formatters that a program has set for NumPy's arrays
         parts = ["..." if meta else np.array2string(shown, separator=", ", prefix=f"{name}(", **print_options)]
     if meta:
         parts.append("device='meta'")

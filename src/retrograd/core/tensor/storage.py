@@ -1,10 +1,11 @@
 """Copy on write: track which Tensors share memory and whether graph nodes have saved it.
 
 A ``Storage`` is referenced only by the Tensors on one piece of memory and by the graph nodes that saved the memory. If
-its reference count exceeds the number of Tensors, a node needs the current values, and a write must go to a copy. A
-Tensor gets a Storage when it is first aliased or written; ``members`` lists the Tensors if there are several. Memory
-that a node saves before has a ``Token`` only, which its Storage, if it ever gets one, refers to; nodes refer to the
-Token until the memory is written.
+its reference count exceeds the number of Tensors, a node needs the current values, and a write must go to a copy.
+
+A Tensor gets a Storage when it is first aliased or written; ``members`` lists the Tensors if there are several. A node
+that saves memory without a Storage refers to a ``Token``, which is cheaper to create. If the memory gets a Storage
+later, the Storage refers to the Token, and nodes refer to the Token until the memory is written.
 
 Nearly every operator creates a Token. A plain object is invisible to Python's garbage collector, whose passes over a
 large graph may otherwise take longer than its operators.
@@ -26,7 +27,7 @@ Token = object  # the identity of a piece of memory that one Tensor uses, and th
 
 
 class Storage:
-    """The identity of a piece of memory, with what views of it and writes to it need."""
+    """The identity of a piece of memory, with the state that views of the memory and writes to it need."""
 
     members: list[ref[Any]] | None = None
     derived: list[ref[Any]] | None = None  # views whose history is derived from the current history of their base
@@ -35,7 +36,7 @@ class Storage:
     created_in: Any = None  # the vmap level inside which the memory was allocated
     recomputed: ref[object] | None = None  # recomputes the array for the backward pass (graph.recomputed)
     origin: object = None  # for a Tensor that the engine created on saved memory: the Storage of that memory
-    token: object = None  # what nodes refer to that saved the memory before it was written
+    token: object = None  # the object to which nodes refer that saved the memory before the first write to it
 
 
 class Member(Protocol):
@@ -73,7 +74,10 @@ def known_storage(x: Member) -> Storage | None:
 
 
 def token_of(x: Member) -> object:
-    """Return what a node refers to that saves the memory of a Tensor: a Token, or the Storage of written memory."""
+    """Return the object to which a node refers when it saves a Tensor's memory.
+
+    This is a Token, or the Storage if the memory has been written.
+    """
     storage = x._storage
     if storage is None:
         storage = x._storage = Token()
@@ -99,7 +103,7 @@ def share(alias: Member, x: Member, related: bool) -> None:
             storage.limit = 2 * len(members) + 16
             if storage.derived:
                 storage.derived = [member for member in storage.derived if member() is not None]
-        if members[-1]() is None:  # as in a loop whose views live for one operator
+        if members[-1]() is None:  # for example, in a loop whose views are used by one operator each
             members[-1] = entry
         else:
             members.append(entry)
@@ -126,7 +130,7 @@ def share_view(view: Member, x: Member, recording: bool) -> None:
 
 
 def unrecorded_source(x: Member) -> object:
-    """Return the Tensor of which x was made a view under ``no_grad``, or None."""
+    """Return the Tensor that x is a view of if the view was created under ``no_grad``, otherwise None."""
     found: Callable[[], object] | None = getattr(x, "_unrecorded", None) or getattr(x._base, "_unrecorded", None)
     return None if found is None else found()
 
@@ -167,7 +171,8 @@ def _count_of_an_argument(value: object) -> int:
 
 # The getrefcount of an object referenced by one local variable; the value depends on the Python version.
 LOCAL_ONLY = _count_of_a_local()
-# The same in a function that is called with this variable: from Python 3.14 on, a parameter borrows the reference.
+# The getrefcount of that object in a function to which the variable is passed: from Python 3.14 on, a parameter borrows
+# the reference.
 ARGUMENT_ONLY = _count_in_a_call()
 
 
@@ -203,7 +208,7 @@ def unshare(x: Member, *, keep_values: bool) -> None:
     if len(tensors) == 1:
         array = x.array
         xp = backend_of(array).xp
-        # A transposed array keeps its strides, as in PyTorch: sums over it round as if nothing had saved its memory.
+        # A transposed array keeps its strides, so that a sum over the copy rounds exactly as a sum over the original.
         fresh = xp.empty(array.shape, array.dtype) if array.flags.c_contiguous else xp.empty_like(array)
         if keep_values:
             fresh[...] = array
@@ -246,7 +251,7 @@ def byte_span(array: Array, start: int | None = None) -> tuple[int, int]:
 
 
 def mark_created(results: Iterable[Member], arrays: Iterable[object], level: object) -> None:
-    """Record for the results of a call inside ``vmap`` that are not views that their memory was allocated there."""
+    """Record that the memory of a call's results, except views of ``arrays``, was allocated inside ``vmap``."""
     for x in results:
         if not any(is_array(array) and shares_memory(x.array, array) for array in arrays):
             storage_of(x).created_in = level

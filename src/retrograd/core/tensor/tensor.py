@@ -68,7 +68,7 @@ class Tensor(Copies, TensorMethods):
         requires_grad: whether backward passes compute the gradient with respect to this Tensor.
 
     Raises:
-        TypeError: the data are not numbers, or one floating number.
+        TypeError: the data are not numbers, or they are a single floating-point number (use ``tensor``).
         ValueError: the nested sequences are ragged.
         RuntimeError: ``requires_grad`` is set for a dtype without gradients, or a length is negative.
 
@@ -154,7 +154,7 @@ class Tensor(Copies, TensorMethods):
 
     @property
     def is_cuda(self) -> bool:
-        """Whether the array lives on a GPU."""
+        """Whether the array is on a GPU."""
         return self.device.type == "cuda"
 
     @property
@@ -235,12 +235,10 @@ class Tensor(Copies, TensorMethods):
         return backend_of(self.array).to_numpy(self.array).tolist()
 
     def numpy(self, *, force: bool = False) -> np.ndarray:
-        """The elements as a NumPy array: the same memory on the CPU, a copy off a GPU.
-
-        ``force`` detaches first, as PyTorch's does.
+        """The elements as a NumPy array: the same memory on the CPU, a copy from a GPU.
 
         Args:
-            force: detach first.
+            force: call ``detach()`` first, as in PyTorch, so that a Tensor that requires grad is accepted.
 
         >>> rg.ones(2, requires_grad=True).numpy(force=True)
         array([1., 1.], dtype=float32)

@@ -1,14 +1,15 @@
 """Record the solution of a system of equations as one node, whose derivative follows from the equations.
 
-Let x solve F(x, p) = 0, where p is whatever else F reads: arguments, parameters, captured Tensors. With A = dF/dx,
+Let x solve F(x, p) = 0, where p are all other Tensors that F reads: arguments, parameters, captured Tensors. With
+A = dF/dx,
 
     dx = -A^-1 (dF/dp) dp                                            (forward mode)
     cotangent of p = -(dF/dp)^T w,  where A^T w = cotangent of x     (reverse mode)
 
-``attached`` calls F once, at the solution, and records it. The parents of the solution's node are the edges where this
-record leaves F: the Tensors p. Both formulas are passes over the record. To differentiate again, the record's input
-is linked to the solution's node, and w is itself an attached solution, of A^T w = g. So every order, nested
-transforms and captured Tensors follow from one mechanism. Inside ``vmap`` each layer has its own record and node.
+``attached`` calls F once, at the solution, and records the call. The parents of the solution's node are the edges of
+the Tensors p. Both formulas are passes over the record. For higher derivatives, the record's input is linked to the
+solution's node, and w is itself an attached solution, of A^T w = g. One mechanism thus covers all orders, nested
+transforms and captured Tensors. Inside ``vmap`` each layer has its own record and node.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 Leaves = list[Tensor]
 Linear = Callable[[Leaves], Leaves]
-# Of the user: (product, right-hand side) -> solution, all of them nests.
+# A user's solver: (product, right-hand side) -> solution. Right-hand side and solution are nests.
 Solver = Callable[[Callable[[Any], object], Any], object]
 
 
@@ -50,8 +51,8 @@ class LinearSolve:
     Args:
         method: "auto", "dense", "cg", "gmres", "bicgstab", or a function of nests like ``structure``.
         transposed: the method for the transposed system; by default the same.
-        structure: of the nest of unknowns.
-        rtol, maxiter: for the iterative methods.
+        structure: the structure of the nest of unknowns.
+        rtol, maxiter: the relative tolerance and the largest number of iterations of the iterative methods.
     """
 
     def __init__(
@@ -167,7 +168,7 @@ class _Record:
             new_node(IDENTITY.plan(0), (None,), NOTHING, shape, dtype)
             for shape, dtype in zip(self.shapes, self.dtypes, strict=True)
         ]
-        self.node: Callable[[], Node | None] = lambda: None  # the solution's node, which holds this record
+        self.node: Callable[[], Node | None] = lambda: None  # the solution's node, which refers to this record
         self.ends: list[Node] = []  # a node for each edge that F reads, where passes over the record end
         self.outputs: list[Edge | None] = []  # the edges of F's results
         # A pass over a derivative of the solution may free the record's nodes.
@@ -176,7 +177,7 @@ class _Record:
     def link(self) -> None:
         """Make the inputs of F depend on the solution, so that results computed from the record can be differentiated.
 
-        Until then only its users refer to the solution's node, so that reference counting frees the graph.
+        The link is a reference cycle. Before it is made, reference counting frees the graph when the solution is freed.
         """
         node = self.node()
         if node is not None and self.starts[0].parents[0] is None:
@@ -191,7 +192,7 @@ class _Record:
         ]
 
     def begin_pass(self) -> None:
-        """Prepare a pass over the record, of which an earlier pass may have freed nodes."""
+        """Prepare a pass over the record: restore saved values that an earlier pass has freed."""
         for node, saved in self.saved:
             if node.saved is None:
                 node.saved = saved
@@ -223,7 +224,7 @@ class _Record:
         return self.filled([None if edge is None else found.get(edge) for edge in self.outputs])
 
     def filled(self, values: list[Tangent | None]) -> Leaves:
-        """Return cotangents or tangents as Tensors like the unknowns, zeros for None."""
+        """Return cotangents or tangents as Tensors with the shapes and dtypes of the unknowns; zeros for None."""
         some = next((x for x in values if x is not None), None)
         results = []
         for x, shape, dtype in zip(values, self.space.shapes, self.space.dtypes, strict=True):
@@ -235,7 +236,7 @@ class _Record:
         return results
 
     def solve(self, product: Linear, b: Leaves, solver: LinearSolve) -> Leaves:
-        """Return the solution of ``product(x) = b``, recorded where recording is on."""
+        """Return the solution of ``product(x) = b``; record it if recording is on."""
         x = solver(product, [g.detach() for g in b], self.space)
 
         def residual(x: Leaves) -> Leaves:
@@ -258,11 +259,12 @@ def attached(x: Leaves, residual: Callable[[Leaves], Leaves], solver: LinearSolv
         return x
     recorded = None
     if modes.level is not None:
-        # Only layers on which something requires grad get a node; a call of F on the plain solution finds them.
+        # Only layers on which a result of F requires grad get a node. Calling F on the solution shows which these are.
         with enable_grad():
             differing, recorded = _facts(residual(x), modes.level)
         if any(differing):
-            x = [lifted(bare(leaf)) for leaf in x]  # the equations may differ between examples, the guess does not
+            # Give each example its own solution, since the equations may differ where the initial guess does not.
+            x = [lifted(bare(leaf)) for leaf in x]
         if not any(recorded):
             return x
     solution, inputs, layers = _layers(x, modes.level, solver, batch, recorded)
@@ -272,7 +274,7 @@ def attached(x: Leaves, residual: Callable[[Leaves], Leaves], solver: LinearSolv
 
 
 def _facts(results: Leaves, level: Level | None) -> tuple[list[bool], list[bool]]:
-    """Return, from the innermost layer outwards, whether results differ there, and whether any requires grad."""
+    """Return, from the innermost layer outwards, whether results differ between examples and whether any needs grad."""
     differing, recorded = [], []
     while level is not None:
         results = [level.lift(y) for y in results]
@@ -295,7 +297,7 @@ Layer = tuple["Level | None", "_Record | None", Leaves]
 def _layers(
     x: Leaves, level: Level | None, solver: LinearSolve, batch: int, recorded: list[bool] | None
 ) -> tuple[Leaves, Leaves, list[Layer]]:
-    """Return the solution, the inputs of F, with new nodes on every layer, and these layers from inside to outside."""
+    """Return the solution and the inputs of F, both with new nodes on every layer, and the layers from inside out."""
     below: list[Layer] = []
     if level is None:
         arrays: list[Any] = [(leaf.array, leaf.array) for leaf in x]
@@ -323,7 +325,7 @@ def _layers(
 
 
 def _link(layers: list[Layer], results: Leaves) -> None:
-    """Make each layer's node, whose parents are what the record of F reads; without any the solution is constant."""
+    """Create each layer's node. Its parents are the edges that the record of F reads; without them x is constant."""
     for level, record, solution in layers:
         results = results if level is None else [level.lift(y) for y in results]
         if record is not None:
@@ -342,15 +344,15 @@ def _link(layers: list[Layer], results: Leaves) -> None:
 
 
 def _close(record: _Record, order: list[Node], read: dict[Edge, None]) -> bool:
-    """End the record at new nodes between F and the edges that it reads, so that no pass over the record goes beyond.
+    """Insert nodes between F and the edges that F reads, at which passes over the record end.
 
-    Return whether F reads any.
+    Return whether F reads any edges.
     """
     ends: dict[Edge, Node] = {}
     for edge in read:
         like = edge if isinstance(edge, Node) else edge.array
         ends[edge] = new_node(IDENTITY.plan(1), (edge,), NOTHING, like.shape, like.dtype)
-        ends[edge].sequence = record.edge_number  # older than F; they may share it, since none depends on another
+        ends[edge].sequence = record.edge_number  # older than F; one number for all, as they are independent
     for node in order:
         if any(parent in ends for parent in node.parents if parent is not None):
             node.parents = tuple([ends.get(parent, parent) for parent in node.parents])

@@ -82,7 +82,7 @@ def _refined(
     g: Array,
     value_at: Callable[[Array], Array],
 ) -> Leaves:
-    """Return the minimum after steps of Newton's method, where these lower the gradient, else as it was."""
+    """Refine a minimum by up to 5 steps of Newton's method; return it unchanged where they fail or raise the value."""
     leaves = space.leaves(x)
     try:
         refined = newton(what, gradient, leaves, maxiter=5)

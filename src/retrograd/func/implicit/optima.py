@@ -39,7 +39,7 @@ def fixed_point(
         tol: the iteration ends when the change of every example is at most ``tol * (1 + |x|)``; by default 1e-10, and
             1e-5 in float32.
         maxiter: the largest number of calls of ``f``.
-        memory: the number of earlier iterates that are combined; 0 is plain iteration.
+        memory: the number of earlier iterates that Anderson acceleration combines; 0 is plain iteration.
 
     Returns:
         The fixed point, a nest like ``x0``.

@@ -37,7 +37,7 @@ def leaves_like(what: str, nest: object, structure: Structure, likes: list[Tenso
     """Return the leaves of a nest, which must have the structure, shapes and dtypes of the unknowns.
 
     Raises:
-        RuntimeError: it has not.
+        RuntimeError: the structure, a shape or a dtype differs.
     """
     try:
         leaves = structure.leaves_of(nest, name)
@@ -137,8 +137,8 @@ def custom_linear_solve(
         b: the right-hand side.
         solve: "auto", "dense", "cg", "gmres", "bicgstab", or a function ``solve(matvec, b)`` that returns x, with
             ``has_aux`` a pair ``(x, aux)``.
-        transpose_solve: the same for ``A^T w = g``, as ``transpose_solve(vecmat, g)``; by default ``solve`` if it is a
-            name or the matrix is symmetric, else "auto".
+        transpose_solve: a name as for ``solve``, or a function ``transpose_solve(vecmat, g)``, that solves
+            ``A^T w = g``; by default ``solve`` if that is a name or the matrix is symmetric, else "auto".
         symmetric: declares that A is symmetric (A = A^T, without conjugation).
         has_aux: as for ``custom_root``.
 

@@ -34,7 +34,7 @@ def levels() -> list[Level]:
 
 
 def bare(x: Tensor) -> Array:
-    """Return the values of x for all examples of all active levels, as an array with one axis per level first."""
+    """Return the values of x for all examples as an array, whose leading axes are the examples of each active level."""
     array: Any = x.array
     for level in reversed(levels()):
         if isinstance(array, Wrapping) and array.level is level:
@@ -54,7 +54,7 @@ def _expanded(array: Array, level: Level) -> Array:
 
 
 def lifted(array: Array) -> Tensor:
-    """Return an array with one axis per active level first as a Tensor of the innermost level."""
+    """Return an array, whose leading axes are the examples of each active level, as a Tensor of the innermost level."""
     from ...core.mapping.batched import Batched  # loaded only with vmap
 
     x = new_tensor(array)
@@ -67,7 +67,7 @@ class Vectors:
     """The space of lists of Tensors with these shapes and dtypes.
 
     Args:
-        shapes, dtypes: of the leaves.
+        shapes, dtypes: the shapes and dtypes of the leaves.
         batch: how many of the first axes of every leaf count independent examples.
     """
 
@@ -114,10 +114,10 @@ class Vectors:
 
 
 def dot(x: Array, y: Array) -> Array:
-    """Return the products of real vectors along the last axis, which stays with length 1."""
+    """Return the dot products of real vectors along the last axis, which is kept with length 1."""
     return (x * y).sum(-1, keepdims=True)
 
 
 def norm(x: Array) -> Array:
-    """Return the lengths of real vectors along the last axis, which stays with length 1."""
+    """Return the Euclidean norms of real vectors along the last axis, which is kept with length 1."""
     return array_module(x).sqrt(dot(x, x))

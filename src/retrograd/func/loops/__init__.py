@@ -1,6 +1,7 @@
 """Control flow as functions with JAX's names and meaning: loops, branches and prefix sums.
 
-``scan`` has the loop with stacked results, ``counted`` the loops without (``fori_loop``, ``while_loop``) and ``cond``,
-``prefixes`` has ``associative_scan``, and ``leaves`` the checks of arguments that they share. Called by users through
-``retrograd.func``, and by solvers. The compiler replaces a loop by one compiled body.
+``scan`` has the loop with stacked results, ``counted`` has ``cond`` and the loops without stacked results
+(``fori_loop``, ``while_loop``), ``prefixes`` has ``associative_scan``, and ``leaves`` has the checks of arguments that
+these modules share. Users call the functions through ``retrograd.func``; solvers import them. The compiler replaces a
+loop by one compiled body.
 """

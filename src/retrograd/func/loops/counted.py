@@ -31,7 +31,8 @@ def cond(pred: Any, true_fun: Callable[..., Result], false_fun: Callable[..., Re
         operands: nests of Tensors.
 
     Raises:
-        TypeError: ``pred`` has more than one element, or the results of both functions differ in their forms.
+        TypeError: ``pred`` has more than one element, or the results of both functions differ in structure, shapes or
+            dtypes.
 
     >>> from retrograd.func import cond
     >>> x = rg.tensor(3.0)
@@ -91,7 +92,7 @@ def fori_loop(
 ) -> Any:
     """Run ``val = body_fun(i, val)`` for ``i`` from ``lower`` to ``upper - 1``; return the last ``val``.
 
-    It is ``scan`` over ``arange(lower, upper)`` without results, so every derivative works, in a compiled function too.
+    It is ``scan`` over ``arange(lower, upper)`` without results: every mode differentiates it, and it can be compiled.
 
     Args:
         lower, upper: the first index, and the index after the last one.
@@ -126,14 +127,14 @@ def _bound(value: int | Tensor, name: str) -> int:
 def while_loop(cond_fun: Callable[[Any], object], body_fun: Callable[[Any], object], init_val: object) -> Any:
     """Run ``val = body_fun(val)`` while ``cond_fun(val)`` is true; return the last ``val``.
 
-    It runs as a Python loop, and the graph has the steps that were run. So reverse mode works as well as forward mode,
-    where JAX offers forward mode only. Inside ``vmap`` the loop runs until the condition is false for all examples, and
-    an example keeps its value once its condition is false. A compiled function has one program per number of steps;
-    ``fori_loop`` with a fixed number of steps and ``where`` has one for all.
+    It runs as a Python loop, and the graph contains the steps that were run. Forward and reverse mode both work; JAX
+    supports only forward mode here. Inside ``vmap`` the loop runs until the condition is false for all examples, and
+    an example keeps its value once its condition is false. In a compiled function, each number of steps is compiled
+    separately; ``fori_loop`` with a fixed number of steps and ``where`` is compiled once.
 
     Args:
         cond_fun: takes the value and returns a bool, or a bool Tensor with one element.
-        body_fun: takes the value and returns the next one, with the same structure, shapes and dtypes.
+        body_fun: takes the value and returns the next value, with the same structure, shapes and dtypes.
         init_val: the value before the first step, a nest of Tensors, arrays and numbers.
 
     Raises:

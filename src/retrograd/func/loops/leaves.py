@@ -38,7 +38,7 @@ class Carry:
     Args:
         caller: the function's name, for errors.
         nest: the initial value.
-        name: the name of the argument that gives it.
+        name: the name of the argument that is the initial value.
         function: how errors name the function that returns the next value.
     """
 

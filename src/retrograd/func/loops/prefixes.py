@@ -41,7 +41,7 @@ def associative_scan(fn: Callable[[Any, Any], object], elems: object, reverse: b
         raise TypeError(f"associative_scan: fn must be a function of two arguments, got {describe(fn)}")
     leaves, structure = tensors_of("associative_scan", elems, "elems")
     if not leaves:
-        raise ValueError("associative_scan: elems has no leaves")
+        raise ValueError("associative_scan: elems has no leaves; pass at least one Tensor")
     paths = structure.paths("elems")
     for x, path in zip(leaves, paths, strict=True):
         if not -x.ndim <= axis < x.ndim:
@@ -83,7 +83,7 @@ def associative_scan(fn: Callable[[Any, Any], object], elems: object, reverse: b
 
 
 def _prefixes(combine: Callable[[list[Tensor], list[Tensor]], list[Tensor]], xs: list[Tensor]) -> list[Tensor]:
-    """Combine pairs, find the prefixes of the pairs, which are those with an even length, and fill in the odd ones."""
+    """Combine pairs of neighbors, compute the prefixes of the pairs by recursion, and insert those of odd length."""
     length = len(xs[0])
     if length < 2:
         return xs

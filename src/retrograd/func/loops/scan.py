@@ -30,9 +30,9 @@ def scan(
 ) -> tuple[Any, Any]:
     """Run ``carry, y = f(carry, x)`` for each slice ``x`` of ``xs``; return the last carry and the stacked ``y``.
 
-    Outside of ``compile`` this is a Python loop, which every derivative and ``vmap`` differentiate or map as they do
-    any other program. Inside ``compile`` the body is compiled once, whatever the number of steps, and so is the loop
-    of its backward pass.
+    Outside of ``compile`` this is a Python loop, to which all derivatives and ``vmap`` apply as to any other program.
+    Inside ``compile`` the body is compiled once, whatever the number of steps, and so is the body of the loop in the
+    backward pass.
 
     Args:
         f: takes the carry and a slice of ``xs``, and returns the next carry and a nest of results, or None. It must

@@ -32,8 +32,8 @@ from .segments import Pool, Segment
 if TYPE_CHECKING:
     from ...core.graph.plan import Inputs, Params, Recordable
 
-SMALL = 1024  # bytes below which a constant is held
-MAX_DEPTH = 4  # calls that are repeated to recreate a constant
+SMALL = 1024  # bytes below which a constant is kept in memory instead of recreated
+MAX_DEPTH = 4  # the most calls that are repeated to recreate a constant
 
 _UNITS = {"": 1, "b": 1}
 for _power, _letter in enumerate("kmgt", 1):
@@ -54,16 +54,16 @@ class memory_budget(Mode):
 
     The budget counts all memory that nodes of the graph hold between two operators, and the values between segments.
     It does not count gradients, parameters, arrays that only the running operators of a recomputation read, or other
-    memory that Tensors of the user use. These cannot be freed: inputs of the graph that nothing else refers to, unless
-    they were created or drawn inside the block, and values that a custom ``autograd.Function`` saves. Blocks can be
-    nested; the smallest budget applies.
+    memory that Tensors of the user use. Two kinds of memory are counted but cannot be freed: inputs of the graph that
+    nothing else refers to, unless they were created or drawn inside the block, and values that a custom
+    ``autograd.Function`` saves. Blocks can be nested; the smallest budget applies.
 
-    A backward pass after the block still recomputes values that were freed inside.
+    A backward pass after the block still recomputes the values that were freed inside the block.
 
     With ``saved_dtype=rg.bfloat16``, what the oldest operators saved is first kept in bfloat16, and only freed and
     recomputed if that does not make enough room. This trades accuracy for time: results and losses are the same, but
-    derivative rules read these values with a relative error of up to 2^-8 (0.4 %) each, and what is recomputed is
-    computed from such values. Parameters, small arrays and arrays of other dtypes than float32 stay exact.
+    derivative rules read the saved values with a relative error of up to 2^-8 (0.4 %) each, and recomputations start
+    from such values. Parameters, small arrays and arrays of other dtypes than float32 stay exact.
 
     Args:
         limit: the number of bytes, or a string such as ``"200 MB"`` or ``"1.5 GiB"``.
@@ -77,12 +77,12 @@ class memory_budget(Mode):
 
     Raises:
         RuntimeError: at the end of a backward pass, if the budget was exceeded. The gradients are complete. The message
-            names a budget that is large enough for the step up to there, whatever the first budget was: what cannot be
-            freed, and the most that one operator saves. It may be too small if the step calls ``checkpoint``, too.
-            Where what cannot be freed exceeds the budget, the backward pass may hold twice that many bytes.
+            names a sufficient budget for the step up to the end of this pass: the memory that cannot be freed, plus
+            the most that one operator saves. This may be too small if the step also calls ``checkpoint``. If the memory
+            that cannot be freed exceeds the budget, the backward pass may hold twice as much as that memory.
         TypeError: ``limit`` is neither a number nor a string.
         ImportError: ``saved_dtype`` is given, and ml_dtypes is not installed.
-        ValueError: ``limit`` is not a positive size, or ``saved_dtype`` is another dtype.
+        ValueError: ``limit`` is not a positive size, or ``saved_dtype`` is neither ``rg.bfloat16`` nor None.
 
     Source: Griewank and Walther, "Algorithm 799: Revolve", 2000; Chen et al., "Training Deep Nets with Sublinear Memory
     Cost", 2016.
@@ -110,7 +110,7 @@ class memory_budget(Mode):
 
     @property
     def changes(self) -> dict[str, Any]:  # type: ignore[override]
-        """Return the thread's observers, with one that enforces this budget and the enclosing ones."""
+        """Return the thread's observers, with one that enforces this budget and the enclosing budgets."""
         outer = next((observer for observer in modes.observers if isinstance(observer, _Keeper)), None)
         if outer is None:
             return {"observers": (*modes.observers, _Keeper(Pool(), (self,)))}
@@ -161,9 +161,9 @@ class _Keeper(Observer):
         self.pool = pool
         self.budgets = budgets
         self.inputs: tuple[object, ...] = ()
-        self.written: tuple[object, ...] | None = None  # the inputs of a call in place, as before the call
-        self.segment: Segment | None = None  # the segment of that call
-        self.base: object = None  # the base of the written view, as before the call
+        self.written: tuple[object, ...] | None = None  # for an in-place call: its inputs before the call
+        self.segment: Segment | None = None  # for an in-place call: its segment
+        self.base: object = None  # for an in-place call on a view: the base before the call
         self.error: BaseException | None = None
 
     def calling(self, primitive: Recordable, inputs: Inputs, params: Params) -> None:
@@ -183,7 +183,7 @@ class _Keeper(Observer):
         if entry is None or entry[0]() is not array or version:
             return None
         reference, made, known = entry
-        checksum = crc32(array.tobytes())  # NumPy may have written to it, undetected
+        checksum = crc32(array.tobytes())  # NumPy may have written to the array, which no version counter shows
         if known is None:
             again = made.get()
             known = crc32(again.tobytes()) if Layout.of(again) == Layout.of(array) else None
@@ -191,7 +191,7 @@ class _Keeper(Observer):
         return made if known == checksum else None
 
     def _derived(self, primitive: Recordable, inputs: Inputs, params: Params, out: Array) -> None:
-        """Record a result of arrays that can be recreated."""
+        """Record that a call's result can be recreated, if all its inputs can."""
         if not isinstance(primitive, Primitive) or primitive.view or primitive.outputs != 1 or out.nbytes < SMALL:
             return
         handles: list[object] = []
@@ -307,12 +307,12 @@ class _Keeper(Observer):
                 pool.append(Call(OVERWRITE, (self.base, part), params, 0, _version(base)), whole, segment)
 
     def _handles(self, inputs: tuple[Any, ...], segment: Segment, written: Tensor | None = None) -> tuple[object, ...]:
-        """Return a call's inputs as values and Sources; hold in the segment what earlier ones compute."""
+        """Return a call's inputs as values and Sources; the segment then holds the values of earlier segments."""
         handles: list[object] = []
         pool = self.pool
         for x in inputs:
             kind = type(x)
-            if kind is Tensor and x._requires:  # the frequent case, in which ``_value_of`` and ``take`` do the same
+            if kind is Tensor and x._requires:  # a fast path for the frequent case: ``_value_of`` and ``take``, inlined
                 parent, storage = x._node, x._storage
                 call = getattr(parent, "recipe", None)
                 if (
@@ -363,7 +363,7 @@ class _Keeper(Observer):
         return call if index is None else (call, index)
 
     def _recipe_of_view(self, x: Tensor, node: Node) -> Call | None:
-        """Return the recipe of a node that the engine has created for a view whose base was written."""
+        """Return a new recipe for a node that the engine created, without a call, for a view of a written base."""
         base = x._base
         value = None if base is None else self._value_of(base)
         if base is None or value is None or node.parents[0] is not base._node:

@@ -1,9 +1,9 @@
-"""Where to cut the tape of a memory budget: after calls at which few bytes are alive, learned from the calls before.
+"""Decide where to cut the tape of a memory budget: after calls at which few bytes are alive, learned from past calls.
 
 A segment holds the values of earlier segments that its calls read. In a loop, a cut between two iterations holds little
-more than the state; a cut within an iteration holds intermediate values as well. The places are known only later, when
-the values have been read, but a loop repeats its body: a place is identified by the last calls before it (the
-*trail*), and the next cut is made where the trail is one after which few bytes were alive.
+more than the state; a cut within an iteration holds intermediate values as well. How many bytes are alive at a place is
+known only later, when the values have been read. But a loop repeats its body: a place is identified by the last calls
+before the place (the *trail*), and the tape is cut after a trail at which few bytes were alive earlier.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Cuts:
         if self.good and trail not in self.good:
             if length < LATEST:
                 return False
-            self.good = set()  # the program goes on with other calls
+            self.good = set()  # none of the learned trails occurs any more
             self.missed += 1
             self.due = self.missed & self.missed - 1 == 0
         self.seen += 1
@@ -48,7 +48,7 @@ class Cuts:
         return True
 
     def has_choice(self, calls: int) -> bool:
-        """Return whether a segment of so many calls leaves a choice of places: more than a trail has."""
+        """Return whether a segment of this many calls offers several places: it must be longer than a trail."""
         self.due = calls >= TRAIL
         return self.due
 
@@ -70,7 +70,7 @@ class Cuts:
             changes[end] -= size
         trail, alive = 0, 0
         found: dict[int, list[int]] = {}
-        for number, (_, node) in enumerate(calls[: len(calls) * 3 // 4]):  # what the last ones return is read later
+        for number, (_, node) in enumerate(calls[: len(calls) * 3 // 4]):  # the last values may still be read
             trail = followed(trail, node.plan)
             alive += changes[number]
             if number >= TRAIL:

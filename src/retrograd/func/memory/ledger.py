@@ -1,4 +1,4 @@
-"""Count the memory that a graph holds: each piece once, from when a node or a segment first holds it."""
+"""Count the memory that a graph holds: each allocation once, as long as a node or a segment refers to it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from ...core.tensor.tensor import Tensor
 
 
 class Half:
-    """A float32 array in bfloat16."""
+    """A bfloat16 copy of a float32 array."""
 
     def __init__(self, whole: Array) -> None:
         self.array = cast(whole, bfloat16())
         self._whole = ref(whole)
 
     def whole(self) -> Array:
-        """Return the float32 array, or a new one if it has been freed."""
+        """Return the float32 array; if it has been freed, return a new one from the bfloat16 numbers."""
         found = self._whole()
         if found is None:
             found = cast(self.array, float32)
@@ -35,9 +35,10 @@ class Half:
 
 
 class Memory(ref[Any]):
-    """A piece of memory: a weak reference to the array that owns it, and how many nodes and segments hold it.
+    """An allocation: a weak reference to the array that owns the memory, and how many nodes and segments hold it.
 
-    ``fixed`` memory is never freed. Memory counts only while no Tensor of the user (``user``) uses it.
+    ``fixed`` memory is never freed. ``user`` is a Tensor of the user's program on the memory, if there is one; then the
+    memory does not count towards the budget.
     """
 
     __slots__ = ("bytes", "fixed", "half", "holders", "key", "user")
@@ -63,8 +64,8 @@ class Ledger:
     def __init__(self) -> None:
         self.memories: dict[int, Memory] = {}
         self.bytes = 0
-        self.fixed = 0  # the bytes of these that cannot be freed
-        self.most_fixed = 0  # their maximum since the last backward pass
+        self.fixed = 0  # the part of ``bytes`` that cannot be freed
+        self.most_fixed = 0  # the maximum of ``fixed`` since the last backward pass
         self.died = _on_death(ref(self))
 
     def memory_of(self, array: Array) -> Memory:
@@ -99,7 +100,7 @@ class Ledger:
             self.bytes -= memory.bytes
 
     def fix(self, array: Array, tensor: Tensor | None = None) -> None:
-        """Mark the memory as never freed; it counts only while no Tensor of the user uses it."""
+        """Mark the array's memory as never freed; it does not count while a user's ``tensor`` on it is alive."""
         memory = self.memory_of(array)
         if memory.fixed and (tensor is None or memory.user is not None):
             return
@@ -110,7 +111,7 @@ class Ledger:
         self.count(memory, 1)
 
     def note_user(self, array: Array, tensor: Tensor) -> None:
-        """Do not count memory that can be freed while a Tensor of the user uses it."""
+        """Do not count the array's memory while ``tensor``, a Tensor of the user, is alive."""
         memory = self.memory_of(array)
         if memory.user is None:
             self.count(memory, -1)
@@ -118,7 +119,7 @@ class Ledger:
             self.count(memory, 1)
 
     def count(self, memory: Memory, sign: int) -> None:
-        """Add the memory to what is counted, or subtract it."""
+        """Add the memory to the counted bytes, or subtract it (``sign`` -1), unless it does not count."""
         if memory.counted:
             self.bytes += sign * memory.bytes
             if memory.fixed:
@@ -140,7 +141,7 @@ def _on_death(ledger: ref[Ledger]) -> Callable[[Memory], None]:
 
 
 def _released(ledger: ref[Ledger], key: int, storage: ref[Storage], user: object) -> None:
-    """Handle the death of a Tensor that used fixed memory: find another such Tensor, else count the memory."""
+    """Handle that a user's Tensor was freed: find another Tensor on the same memory, or else count the memory."""
     here = ledger()
     memory = None if here is None else here.memories.get(key)
     if here is None or memory is None or memory.user is not user:

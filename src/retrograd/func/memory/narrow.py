@@ -1,4 +1,4 @@
-"""Keep what a graph has saved in bfloat16, in half of the memory, until the backward pass reads it."""
+"""Convert saved float32 arrays to bfloat16, which takes half of the memory, until the backward pass reads them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SMALL = 1024  # bytes of an array below which it is not narrowed
 
 
 class Tape(Protocol):
-    """What this module reads of a ``segments.Pool``."""
+    """The attributes of a ``segments.Pool`` that this module uses."""
 
     bytes: int
     limit: int
@@ -36,7 +36,7 @@ class Tape(Protocol):
 
 
 class Part(Protocol):
-    """What this module reads of a ``segments.Segment``."""
+    """The attributes of a ``segments.Segment`` that this module uses."""
 
     closed: bool
     narrowed: bool
@@ -61,7 +61,7 @@ class View(NamedTuple):
         whole = self.half.whole()
         if not self.offset and (whole.shape, whole.strides) == (self.shape, self.strides):
             return whole
-        flat = whole.reshape(-1, order="A")  # a view: the array is dense
+        flat = whole.reshape(-1, order="A")  # a view, not a copy, since the array is dense
         return as_strided(flat[self.offset // whole.itemsize :], self.shape, self.strides)
 
 
@@ -74,7 +74,7 @@ class Narrowed:
         self._pool, self._call, self._node, self.values = pool, call, ref(node), values
 
     def restore(self) -> None:
-        """Return the values to the node, in float32."""
+        """Restore the node's saved values, in float32."""
         node, pool = self._node(), self._pool
         if node is None or node.saved is not self:
             return
@@ -86,7 +86,7 @@ class Narrowed:
 
 
 def narrow(pool: Tape, segment: Part) -> None:
-    """Keep what the nodes of a segment saved, and the values of earlier segments that its calls read, in bfloat16."""
+    """Convert a segment's saved arrays, and the values of earlier segments that its calls read, to bfloat16."""
     segment.closed = segment.narrowed = True
     for call, node in segment.calls():
         if call.held and call is not pool.visited and call is not pool.target and type(node.saved) is tuple:
@@ -121,7 +121,7 @@ def _narrow_node(pool: Tape, call: Call, node: Node) -> None:
 
 
 def _view(pool: Tape, array: Array) -> View | None:
-    """Return a view of a narrowed array; None if that would free no memory, or the array is not float32."""
+    """Return a View that replaces the array; None if that would free no memory, or the array is not float32."""
     memory = pool.memory_of(array)
     whole = memory()
     if memory.fixed or memory.user is not None or array.dtype != float32 or array.nbytes < SMALL:
@@ -136,7 +136,7 @@ def _view(pool: Tape, array: Array) -> View | None:
 
 
 def _map(value: object, kind: type, function: Callable[..., object]) -> object:
-    """Apply a function to a value of a kind, or to those in a tuple of values."""
+    """Apply a function to a value of the type ``kind``, or to all such values in a tuple; return others unchanged."""
     if type(value) is kind:
         return function(value)
     if type(value) is tuple and any(type(part) is kind for part in value):

@@ -1,4 +1,4 @@
-"""Recipes for recomputing saved values: a recorded ``Call`` with all that its repetition needs, except for values.
+"""Recipes for recomputing saved values: a ``Call`` has all that is needed to repeat it, except its input values.
 
 A value is named by its Call, or by the pair (Call, index) if the call has several outputs. A ``Source``
 is an input that no recipe computes: a leaf, a constant, or the result of a custom Function.
@@ -38,16 +38,16 @@ class Part(Protocol):
 
 
 class Source(NamedTuple):
-    """An input that is not the result of a recorded call. It is never freed."""
+    """An input that is not the result of a recorded call. Its array is never freed."""
 
     array: Array
     storage: object
 
 
 class Recreatable:
-    """An input that an operator created or drew, such as zeros or noise. A recomputation that reads it recreates it.
+    """An input that an operator created or drew, such as zeros or noise, and that recomputations recreate.
 
-    ``depth`` is the number of calls between it and the created array.
+    ``depth`` is the number of calls that computed the input from the created array.
     """
 
     __slots__ = ("_latest", "depth", "make")
@@ -89,13 +89,14 @@ class Layout(NamedTuple):
 class Call:
     """One recorded call, which can be repeated. It takes the place of ``node.saved`` while the node's arrays are freed.
 
-    ``handles`` are values, Sources and plain numbers, or one Call instead of a tuple of it; ``layout`` is that of the
-    written Tensor if the call was in place.
-    ``count`` is the number of outputs, or 0 if the primitive has one. A Tensor with the call's node has the value that
-    the call returned while ``version`` is that of its memory. ``held`` is the memory of the node's saved arrays,
-    ``segment`` the part of the tape with the call. ``made`` says whether a parameter is Recreatable.
+    ``handles`` are the inputs: a tuple of values, Sources and plain numbers, or just the Call if the only input is a
+    Call. ``layout`` is the layout of the written Tensor if the call was in place. ``count`` is the number of outputs,
+    or 0 if the primitive has one. A Tensor with the call's node still has the value that the call returned if the
+    version of the Tensor's memory equals ``version``. ``held`` is the memory of the node's saved arrays, ``segment``
+    the part of the tape with the call. ``made`` says whether a parameter is Recreatable.
 
-    A loop of small arrays has thousands of calls: a call keeps few objects that Python's garbage collector visits.
+    A loop over small arrays records thousands of calls, so a Call refers to few objects that Python's garbage
+    collector visits.
     """
 
     __slots__ = ("count", "handles", "held", "layout", "made", "params", "partial", "primitive", "segment", "version")
@@ -133,11 +134,11 @@ class Call:
         return [(self, index) for index in range(self.count)] if self.primitive.outputs != 1 else (self,)
 
     def forget(self) -> None:
-        """Record that a Tensor with the call's node was given another array: it is no longer the call's value."""
+        """Record that a Tensor with the call's node got another array, which is not the value of the call."""
         self.version = -1
 
     def run(self, arrays: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[Array], Sequence[Array]]:
-        """Return the inputs as they are saved, the outputs and the residuals for these inputs."""
+        """Repeat the call on these arrays; return the inputs after promotion, the outputs and the residuals."""
         primitive, params, first = self.primitive, self.params, arrays[0]
         if primitive.promote is not None:
             arrays = promoted(primitive.name, primitive.promote, arrays, arrays)
@@ -188,7 +189,7 @@ class Call:
         residuals: Sequence[Array],
         storages: list[object],
     ) -> None:
-        """Restore what the node saved; ``storages`` are those of the inputs, followed by those of the outputs."""
+        """Restore the node's saved values; ``storages`` has the Storages of the inputs, then those of the outputs."""
         plan, primitive, values = node.plan, self.primitive, self.partial
         assert values is not None
         width, arity = len(primitive.inputs), len(self.inputs)
@@ -211,7 +212,7 @@ class Call:
         node.saved, self.partial = (*values, *kept), None
 
     def move(self, old: Node, new: Node) -> None:
-        """Become the recipe of another node, which has taken over the saved values."""
+        """Make this call the recipe of ``new`` instead of ``old``, whose saved values ``new`` has taken over."""
         del old.recipe
         new.recipe = self
         if self.segment is not None:
@@ -229,17 +230,17 @@ def producer(value: Value) -> Call:
 
 
 def is_value(handle: object) -> TypeGuard[Value]:
-    """Return whether an input of a call is the result of another one."""
+    """Return whether an input of a call is the result of another call."""
     return type(handle) is Call or type(handle) is tuple
 
 
 def recreated(x: object) -> Any:
-    """Return an input or parameter of a call, recreated if it is not held."""
+    """Return an input or parameter of a call; recreate it if it is Recreatable."""
     return x.get() if type(x) is Recreatable else x
 
 
 def must_run(plan: Plan) -> bool:
-    """Return whether nodes save a result of the call, not only its inputs."""
+    """Return whether nodes save an output or a residual, so that restoring them means running the call."""
     return plan.keep_ans or bool(plan.kept_residuals)
 
 

@@ -1,17 +1,17 @@
-"""Free what a graph saves to meet a memory budget, in segments of the program, and recompute a whole segment at once.
+"""Free saved values to meet a memory budget, in segments of the program, and recompute one segment at a time.
 
-The recorded calls form a *tape*, cut into segments. A segment holds, besides what its nodes save, its *externals*: the
-values of earlier segments that its calls read. When memory is short, the oldest segments are released: their nodes drop
-the arrays they saved, and the externals stay. The backward pass restores a released segment by repeating its calls in
-their old order, from the externals. Every saved array is then kept until the backward pass has left the segment, so
-that each call is repeated once, if the segment fits.
+The recorded calls form a *tape*, cut into segments. A segment holds the values that its nodes saved, and its
+*externals*: the values of earlier segments that its calls read. When memory is short, the oldest segments are released:
+the saved arrays of their nodes are freed, and the externals stay. The backward pass restores a released segment by
+repeating its calls in their original order, from the externals. The saved arrays then stay until the backward pass has
+left the segment, so each call is repeated once if the segment fits into memory.
 
 Segments are small when they are recorded, and end where few bytes are alive (``cuts.py``). Two adjacent released
 segments are merged to free the externals between them, those with the largest externals first. A segment must fit into
-the memory that is left when it is restored: the budget without the externals of the segments before it (*level* 1). If
-even then the externals take too much memory, segments are merged to a size of which the parts fit (level 2), and so on:
-each call is repeated once per level, as in Griewank and Walther, "Revolve", 2000. A segment that does not fit is
-restored as a tape of smaller segments, by the same rules.
+the memory that is left when it is restored: the budget minus the externals of the segments before it (*level* 1). If
+even then the externals take too much memory, segments are merged to larger ones that do not fit themselves, but whose
+parts fit (level 2), and so on: each call is repeated once per level, as in Griewank and Walther, "Revolve", 2000. A
+segment that does not fit is restored as a tape of smaller segments, by the same rules.
 """
 
 from __future__ import annotations
@@ -40,15 +40,16 @@ from .ledger import Ledger, Memory
 from .narrow import Narrowed, View, narrow
 from .recipes import Call, Recreatable, Source, Value, is_value, must_run, producer, recreated, saved_places
 
-LESSONS = 8  # segments from which the places of the next cuts are learned
+LESSONS = 8  # the number of latest segments from which the places of the next cuts are learned
 PARTS = 16  # the number of segments into which a budget's worth of memory is cut when it is recorded
 MOST_LEVELS = 20
 
 _NO_PARAMS: dict[str, object] = {}
 
-# A call, its node, whether the call is repeated, its values that later steps read, and the values that it reads last.
+# A call, its node, whether the call is repeated, its values that later steps read, and those inputs of the call that no
+# later step reads.
 _Step = tuple[Call, Node, bool, tuple[Value, ...], tuple[Value, ...]]
-_Values = dict[Value, tuple[Array, object]]  # the arrays of values, with the Storages that protect them
+_Values = dict[Value, tuple[Array, object]]  # the arrays of values, with their Storages, so that writes go to copies
 
 
 class Budget(Protocol):
@@ -74,15 +75,15 @@ class Segment:
         self.pool = pool
         self.nodes: list[ref[Node]] = []
         self.externals: dict[Value, tuple[Array | View, object, Memory]] = {}
-        self.unsaved: set[int] = set()  # the memory of externals that no node of the segment has saved
-        self.bytes = 0  # bytes that its nodes hold, besides the externals, unless they are freed
+        self.unsaved: set[int] = set()  # the keys of externals' memory that no node of the segment has saved
+        self.bytes = 0  # bytes that its nodes saved, without the externals, whether freed or not
         self.closed = False
         self.released = False
         self.narrowed = False
         self.outside: int | None = None  # the result of ``external_bytes``, until an external is added
-        self.number = next(pool.numbers)  # a new one whenever the segment is merged with the next one
+        self.number = next(pool.numbers)  # a new number whenever the segment is merged with the next one
         self.gain: tuple[int, int] | None = None  # the next segment's number, and the bytes that a merge with it frees
-        # The sizes vary, so that the cuts in a loop are at different places of its body, and the best can be kept.
+        # The sizes vary, so that a loop is cut at different places of its body, from which ``Cuts`` learns the best.
         self.size = pool.limit / PARTS * (0.75 + 0.618034 * self.number % 0.5)
 
     def calls(self) -> list[tuple[Call, Node]]:
@@ -127,10 +128,10 @@ class Pool(Ledger):
         super().__init__()
         self.lock = RLock()
         self.budgets: tuple[Budget, ...] = ()
-        self.observed = 0  # the bytes held at most since these budgets are in force
-        self.budget = 0  # the smallest of the budgets in force
-        self.wanted = 0  # the budget, or the smallest feasible one if the budget is too small
-        self.limit = 0  # the bytes not to exceed: `wanted`, or more if that is impossible
+        self.observed = 0  # the maximum of ``bytes`` since these budgets apply
+        self.budget = 0  # the smallest limit of these budgets
+        self.wanted = 0  # ``budget``, or the smallest feasible number of bytes if ``budget`` is too small
+        self.limit = 0  # the bytes not to exceed: ``wanted``, or more if the pass needs more
         self.tape: list[ref[Segment]] = []
         self.numbers = count()
         self.renumbered = count(-1, -1)
@@ -186,7 +187,7 @@ class Pool(Ledger):
             self.count_saved(call, node.saved, places, segment)
 
     def count_saved(self, call: Call, saved: Sequence[object], places: Sequence[int], segment: Segment) -> None:
-        """Count the arrays at these places of what a node saved."""
+        """Count the arrays at these places of a node's saved values."""
         held: list[Memory] = []
         for place in places:
             value = saved[place]
@@ -201,7 +202,7 @@ class Pool(Ledger):
         call.held = tuple(held)
 
     def recount(self, call: Call, node: Node, halves: Sequence[Array] = (), values: Sequence[object] = ()) -> None:
-        """Count what a node holds, after its arrays were narrowed to ``halves`` beside ``values``, or restored."""
+        """Count a node's memory again, after its arrays were restored, or narrowed to ``halves`` among ``values``."""
         self.uncount(call)
         for budget in self.budgets:
             budget.narrowed += bool(halves)
@@ -235,22 +236,22 @@ class Pool(Ledger):
             self.uncount(call)
 
     def uncount(self, call: Call) -> None:
-        """Record that the call's node holds nothing more."""
+        """Record that the call's node no longer holds memory."""
         for memory in call.held:
             self.drop(memory)
         call.held = NOTHING
 
     def finish(self, segment: Segment) -> bool:
-        """Drop the recipes of a segment if a backward pass has freed all that its nodes saved; return whether it has.
+        """If a backward pass has freed all saved values of a segment, remove its recipes and return True.
 
-        Recipes refer to parameters, which would be copied when they are updated in place.
+        Recipes refer to parameters. As long as they do, an in-place update of a parameter makes a copy.
         """
         calls: list[Call] = []
         for reference in segment.nodes:
             node = reference()
             if node is not None:
                 call, saved = node.recipe, node.saved
-                if saved is call or saved is not None and call.held:  # a backward pass may still read what it saved
+                if saved is call or saved is not None and call.held:  # a backward pass may still read it
                     return False
                 calls.append(call)
         for call in calls:
@@ -286,16 +287,17 @@ class Pool(Ledger):
     # Making room
 
     def make_room(self, first: Segment | None = None, last: Segment | None = None) -> None:
-        """Free memory until the budget is kept. ``first`` to ``last`` is the part of the tape that is growing."""
+        """Free memory until the limit is met. Calls are being added to the tape's segments ``first`` to ``last``."""
         segments = self.live()
         start = 0 if first is None else segments.index(first)
         end = len(segments) if last is None else segments.index(last) + 1
         if self.fixed > self.budget:
-            # The pass will raise an error at its end; the smallest limit would repeat each call hundreds of times.
+            # The backward pass will raise an error at its end. The smallest possible limit would repeat each call
+            # hundreds of times, so use a larger limit.
             self.limit = max(self.limit, 2 * self.fixed)
         limit = self.limit
         goal = limit - limit // 32  # a margin, so that this search runs rarely
-        for segment in reversed(segments[end:]):  # the backward pass has left these, but for the one that is restored
+        for segment in reversed(segments[end:]):  # the backward pass has left all of these except ``parent``
             if self.bytes <= goal:
                 return
             if segment is self.parent:
@@ -344,7 +346,7 @@ class Pool(Ledger):
             self.merge(segments[0], segment)
 
     def need(self, bytes: int, *calls: Call | None) -> None:
-        """Raise the limit to a number of bytes, and to what a visit of the nodes of these calls needs."""
+        """Raise the limit to ``bytes``, or to the memory that a visit of one of these calls' nodes needs, if larger."""
         for call in calls:
             held = NOTHING if call is None else call.held
             fitting = sum({memory.key: memory.bytes for memory in held if not memory.fixed}.values())
@@ -370,7 +372,7 @@ class Pool(Ledger):
             self.observe()
 
     def replay(self, parent: Segment) -> None:
-        """Repeat the calls of a segment, which is replaced by new ones on the tape."""
+        """Repeat the calls of a segment, and replace it on the tape by new segments."""
         began = perf_counter()
         steps = self.needed(parent)
         whole = self.bytes + parent.bytes <= self.limit
@@ -395,7 +397,7 @@ class Pool(Ledger):
     def repeat_all(
         self, parent: Segment, steps: Sequence[_Step], values: _Values, whole: bool, done: list[bool]
     ) -> None:
-        """Repeat the calls of a segment into new segments before it: a single one if the ``whole`` segment fits."""
+        """Repeat a segment's calls into new segments before it: into one segment if the ``whole`` segment fits."""
         collapsed = False
         first = child = self.insert_before(parent)
         repeat = self.repeat
@@ -416,7 +418,7 @@ class Pool(Ledger):
     def repeat(
         self, call: Call, node: Node, runs: bool, read: tuple[Value, ...], child: Segment, values: _Values, fills: bool
     ) -> None:
-        """Repeat one call, if it ``runs``, and restore what its node saved, if it ``fills``."""
+        """Repeat one call if ``runs`` is True, and restore its node's saved values if ``fills`` is True."""
         arrays: list[Any] = []
         storages: list[object] = []
         for x in call.inputs:
@@ -458,9 +460,9 @@ class Pool(Ledger):
         del kept
 
     def needed(self, segment: Segment) -> list[_Step]:
-        """Return the calls to visit again, with whether to repeat each, and the values that it reads last."""
+        """Return the steps that restore a segment, in the order of its calls."""
         steps: list[_Step] = []
-        later: set[Value] = set()  # what the steps so far read
+        later: set[Value] = set()  # the values that later steps read
         repeated = self.repeated
         for reference in reversed(segment.nodes):
             node = reference()
@@ -500,7 +502,7 @@ class Pool(Ledger):
         return child
 
     def resume(self, parent: Segment, steps: Sequence[_Step], values: _Values) -> None:
-        """Leave the calls that an exception has prevented in their segment."""
+        """After an exception, keep the calls that were not repeated in their segment."""
         parent.number = next(self.renumbered)
         parent.nodes = [ref(node) for _, node, *_ in steps]
         for call, *_ in steps:
@@ -524,7 +526,7 @@ class _Plan:
         return 2 * sum(self.externals) > self.room
 
     def _gain(self, index: int) -> int:
-        """Return the number of bytes that a merge with the next segment frees; -1 if it is not possible."""
+        """Return the number of bytes that a merge with the next segment frees; -1 if they cannot be merged."""
         one, two = self.segments[index], self.segments[index + 1]
         if one.released is not two.released or not two.closed:
             return -1
@@ -537,10 +539,10 @@ class _Plan:
         return gain
 
     def merge(self, level: int, least: int) -> bool:
-        """Merge two segments of which the result has at most ``level``; return False if there are none.
+        """Merge two adjacent released segments so that the result needs at most ``level``; return False if none do.
 
-        On level 1 the two are those whose merge frees most memory, at least ``least`` bytes, else those that exceed
-        the room least.
+        On level 1, merge the two segments whose merge frees most memory, at least ``least`` bytes. On higher levels,
+        merge those whose merged size is smallest compared with the available memory.
         """
         segments, room, best, place = self.segments, self.room, 0.0, -1
         count = len(segments)
@@ -564,9 +566,12 @@ class _Plan:
         return True
 
     def join(self, most: int) -> None:
-        """Merge segments that are not released whose externals are large compared with their sizes."""
+        """Merge adjacent unreleased segments if the merge frees much memory compared with their size.
+
+        The merged segment has at most ``most`` bytes.
+        """
         place = 0
-        while place < len(self.segments) - 2:  # the last one is growing
+        while place < len(self.segments) - 2:  # calls are still added to the last segment
             size = self.segments[place].bytes + self.segments[place + 1].bytes
             if not self.segments[place].released and 8 * self.gains[place] > size and size <= most:
                 self._merge(place)

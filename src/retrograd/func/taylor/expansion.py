@@ -1,12 +1,12 @@
 """Taylor coefficients of every node of a recorded graph, order by order.
 
-All nodes get their coefficient k before any gets k + 1, in the order in which they ran. A node takes the first of these
-that applies:
+Coefficient k is computed for all nodes, in the order in which they ran, before coefficient k + 1 of any node. A node
+uses the first of these methods that applies:
 
 * its primitive is linear in the inputs that move: each coefficient is the tangent of the inputs' coefficients;
 * a recurrence of ``recurrences``, or the product rule of a bilinear primitive;
 * its derivative rule. From ``y' = f'(x) x'`` follows ``k y_k = [f'(x) x']_(k-1)``. The rule is called once with
-  Tensors and recorded, and the series of that smaller graph are computed beside the outer ones, one order behind.
+  Tensors and recorded, and the series of this smaller graph are computed along with the outer series, one order behind.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Saved: TypeAlias = tuple[Any, ...]  # in the order of a primitive's layout
 
 
 class NoSeries(Exception):
-    """A node has no Taylor series, because its rule accepts only the values that it saved."""
+    """A node has no Taylor series, because its rule accepts only the saved values and not their series."""
 
 
 class Expansion:
@@ -42,7 +42,7 @@ class Expansion:
         differentiable: record the computation of the coefficients.
 
     Raises:
-        NoSeries: some node has none.
+        NoSeries: a node has no Taylor series.
     """
 
     def __init__(self, edges: Sequence[Edge | None], seeds: Mapping[Edge, Series], differentiable: bool) -> None:
@@ -145,7 +145,7 @@ class _Behind:
     """The series of ``f'(x) x'`` for a node ``y = f(x)``.
 
     Attributes:
-        value: its coefficient 0, the coefficient 1 of y.
+        value: coefficient 0 of this series, which equals coefficient 1 of y.
     """
 
     def __init__(self, node: Node, moving: dict[int, Series], saved: Saved, differentiable: bool) -> None:

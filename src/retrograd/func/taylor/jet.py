@@ -30,7 +30,7 @@ def jet(
 
     ``func`` runs once, and the Taylor coefficients of all its operators are computed by recurrences, so that the time
     grows with the square of the order. An operator without a recurrence is expanded by its derivative rule. If
-    ``func`` calls a ``Function`` with rules of its own, nested forward mode is used, whose time doubles per order.
+    ``func`` calls a user-defined ``Function``, nested forward mode is used, whose time doubles with each order.
 
     Args:
         primals: its arguments, a tuple or list of Tensors.

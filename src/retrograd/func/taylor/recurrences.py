@@ -35,7 +35,7 @@ class Expanded:
     """A node whose series is computed.
 
     Attributes:
-        xs: the series of the inputs; one that does not move has only the coefficient 0.
+        xs: the series of the inputs; the series of a constant input has only coefficient 0.
         y: the series of the output, which grows by one coefficient per order.
         params: the parameters of the call, as far as the primitive's rules read them.
     """
@@ -56,7 +56,7 @@ def plus(a: Coefficient, b: Coefficient) -> Coefficient:
 
 
 def products(x: Series, y: Series, k: int, first: int, last: int, derivative: bool = False) -> Coefficient:
-    """Return the sum of ``x_j y_(k-j)`` for j from ``first`` to ``last``; of ``j / k x_j y_(k-j)`` for a derivative."""
+    """Return the sum of ``x_j y_(k-j)`` for j from ``first`` to ``last``, with weights ``j / k`` if ``derivative``."""
     total = None
     for j in range(first, last + 1):
         a, b = at(x, j), at(y, k - j)
@@ -106,7 +106,7 @@ def _sqrt(node: Expanded) -> Recurrence:
 
 
 def _pow(node: Expanded) -> Recurrence | None:
-    """The power by multiplications, for exponents that are small positive integers and constant."""
+    """The power by multiplications, for constant exponents that are integers from 1 to 32."""
     x, exponent = node.xs
     if len(exponent) > 1 or getattr(exponent[0], "ndim", 0) != 0:
         return None
@@ -301,7 +301,7 @@ RULES: dict[Primitive, Callable[[Expanded], Recurrence | None]] = {
     MATRIX_EXP: _matrix_exp,
 }
 
-# Primitives that are linear in each of their first two inputs, and in a third one by itself.
+# Primitives ``B(x, w) + L(b)``: bilinear in the first two inputs, and linear in the third input if there is one.
 BILINEAR = {
     CONV, CONV_BIAS, CONV_TRANSPOSE, CONV_TRANSPOSE_BIAS, EINSUM2, LINEAR, LINEAR_NO_BIAS, MATMUL, MM, OUTER,
 }  # fmt: skip

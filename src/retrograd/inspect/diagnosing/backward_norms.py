@@ -1,7 +1,7 @@
-"""The norms of the gradients that a backward pass hands to each operator, at the cost of one product per operator.
+"""The norms of the gradients that reach each operator in a backward pass, at the cost of one dot product per operator.
 
-Steps that are not recorded in full have these, so that the page shows the gradient of every operator at each step. An
-operator is known by its place in the order of the backward pass.
+They are measured in steps that are not recorded in full, so that the page shows the gradient of every operator at each
+step. An operator is identified by its place in the order of the backward pass.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ class BackwardNorms(Observer):
     def __init__(self) -> None:
         self.names: list[str] = []
         self.norms: list[float] = []
-        self.seconds = 0.0  # spent here
+        self.seconds = 0.0  # the time spent in this observer
 
     def entered(self, node: Node, g: Array) -> None:
         began = time.perf_counter()
         if node.plan.select is not None:
-            return  # one of several outputs; the operator itself follows
+            return  # this node selects one of several outputs; the operator's own node follows
         given = [getattr(x, "array", x) for x in (g if isinstance(g, (tuple, list)) else (g,)) if x is not None]
         found = [norm(array) if hasattr(array, "reshape") else math.nan for array in given]
         self.names.append(node.plan.primitive.name)
-        # Zeros stand for the gradients of outputs that nothing reads.
+        # Zeros represent the gradients of outputs that nothing reads.
         self.norms.append(next((x for x in found if x), 0.0 if found else math.nan))
         self.seconds += time.perf_counter() - began
 
@@ -62,7 +62,7 @@ def norm(array: Array) -> float:
         flat = flat.astype("f")
     with silent():
         square = sum([abs(float(x.dot(x).real)) for x in blocks(flat)])
-    if flat.dtype == np.float32 and not _SMALL < square < math.inf:  # squares that float32 cannot represent
+    if flat.dtype == np.float32 and not _SMALL < square < math.inf:  # the sum of squares over- or underflows in float32
         square = sum([float(x.dot(x)) for x in map(_double, blocks(flat))])
     return math.sqrt(square)
 
@@ -72,7 +72,7 @@ def _double(array: Array) -> Array:
 
 
 def distance(array: Array, other: Array) -> float:
-    """Return the Euclidean norm of the difference of two arrays, on the CPU without an array of their size."""
+    """Return the Euclidean norm of the difference of two arrays; on the CPU, without allocating the difference."""
     if array.shape != other.shape:
         return math.nan
     if not isinstance(array, np.ndarray):

@@ -1,4 +1,4 @@
-"""Notes what the program creates and switches: optimizers, modules, schedulers, loaders, modes and frozen leaves."""
+"""Record what the program creates (optimizers, modules, schedulers, loaders) and sets (modes, ``requires_grad``)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ...optim.lr_scheduler.base import LRScheduler
     from ...optim.optimizer import Optimizer
 
-_LOADS = 64  # of one line that are noted
-Plain: TypeAlias = Callable[..., Array]  # what a patch calls
+_LOADS = 64  # the most calls of load_state_dict that are recorded per line
+Plain: TypeAlias = Callable[..., Array]  # the original function, which a patch calls
 
 
 class Patches:
@@ -54,14 +54,14 @@ def _own_inits(module: Module, frame: FrameType | None) -> int:
 
 
 class Creations:
-    """Fills a ``Run`` from what the program creates and switches."""
+    """Patches functions so that a ``Run`` records what the program creates, loads and freezes."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
         self._loaders: WeakKeyDictionary[object, Loader] = WeakKeyDictionary()
 
     def watch(self, patches: Patches) -> None:
-        """Patch what creates and switches."""
+        """Patch the functions that create, load and freeze."""
         from ...data.loader import DataLoader
         from ...nn.base.module import Module
         from ...optim.lr_scheduler.base import LRScheduler
@@ -120,7 +120,7 @@ class Creations:
         plain(loader, *args, **kwargs)
         shuffled = type(getattr(loader, "sampler", None)).__name__ != "SequentialSampler"
         data = getattr(loader, "dataset", None)
-        while hasattr(data, "indices") and hasattr(data, "dataset"):  # a part of a data set
+        while hasattr(data, "indices") and hasattr(data, "dataset"):  # a Subset of a data set
             data = getattr(data, "dataset", None)
         gives = getattr(type(data), "__getitem__", None)
         pairs = None

@@ -31,31 +31,32 @@ if TYPE_CHECKING:
     from ...optim.optimizer import Optimizer
 
 _TRIED = frozenset({"unnormalized-input", "weight-decay-too-high", "learning-rate-too-high", "learning-rate-too-low"})
-_ENDS = frozenset(  # in NaN
+_ENDS = frozenset(  # kinds of findings whose effect is a loss of NaN
     ["nan-birth", "exploding-gradient", "target-mismatch", "loss-sign", "masked-after-loss", "wrong-reduction-scale"]
     + ["accumulation-unscaled", "gradients-not-zeroed"]
 )
-_PROVED = 3  # of the first findings
+_PROVED = 3  # the number of first findings whose edits are tried
 _GUARDED = re.compile(r"([^:\s]+):(\d+): (.*)")  # the first line of a guard's report
 
 
 class doctor:
     """Watch the training inside the ``with`` statement; at its end, find why it does not learn, or learns badly.
 
-    The doctor finds training steps by itself (backward passes and steps of optimizers), records some of them in full,
-    and asks a question per kind of finding. What it tries out, it tries on copies: parameters, random generators and
-    the program's results are the same as without it.
+    The doctor detects training steps by itself (backward passes and steps of optimizers), records some of them in full,
+    and checks them for each kind of finding. Edits are tried on copies: parameters, random generators and the program's
+    results are the same as without the doctor.
 
     Args:
-        model: unused by the rules; for symmetry with ``watch``, its parameters are named first.
-        optimizer: an optimizer created before, whose creation the doctor did not see.
+        model: optional, for symmetry with ``watch``: names of its parameters are used in the findings.
+        optimizer: an optimizer that was created before the ``with`` statement.
         steps: the number of steps to watch; None watches until the end of the block.
 
     Attributes:
         findings: a ``Finding`` for each cause, the most important first: ``kind``, ``file``, ``line``, ``message``,
             ``fix`` and ``evidence``. Empty if nothing was found.
-        history: per step of the optimizer with the most steps, the loss, the rates and norms by parameter name.
-        record: the records of the last step that was recorded in full, as of ``trace``; None if there is none.
+        history: a ``StepHistory`` for each step of the optimizer with the most steps: the loss, the learning rates, and
+            norms by parameter name.
+        record: the records of the last step that was recorded in full, as ``trace`` gives them; None if there is none.
 
     Raises:
         TypeError: the model is not a Module, or an optimizer is not an Optimizer.
@@ -99,11 +100,11 @@ class doctor:
         self._model = model
         self._observation: Observation | None = None
         self._findings: list[Finding] | None = None
-        self._seconds: Callable[[int, float], bool] | None = None  # ends the program of the command
+        self._seconds: Callable[[int, float], bool] | None = None  # ends the watched script (``retrograd doctor``)
 
     def __enter__(self) -> doctor:
         if self._observation is not None:
-            raise RuntimeError("doctor: this doctor is already active")
+            raise RuntimeError("doctor: this doctor is already active; create another one to nest them")
         self._run, self._findings = Run(script=self._script), None
         observation = Observation(self._run, self._limit(), ends=bool(self._script))
         for x in self._given:
@@ -128,20 +129,20 @@ class doctor:
         return isinstance(error, Enough)
 
     def watch_script(self, script: str, enough: Callable[[int, float], bool]) -> None:
-        """Watch a script, until ``enough`` of the number of steps and the seconds ends it."""
+        """Watch a script until ``enough(steps, seconds)`` is true, which ends the script."""
         self._script, self._seconds = script, enough
 
     def note_error(self, error: BaseException) -> None:
-        """Record the error that ended the program."""
+        """Record the exception that ended the program."""
         self._run.error = error
 
     @property
     def lost_its_numbers(self) -> bool:
-        """Whether the first finding is that a number is not finite, and that it was not so in the data."""
+        """Whether the first finding is a number that is not finite, although the data are finite."""
         return [(x.kind, "data" in x.evidence) for x in self.findings[:1]] == [("nan-birth", False)]
 
     def add_story(self, error: BaseException | None) -> None:
-        """Take the report of a guard, on a second run, on where the first bad number came from."""
+        """Add the report of a guard, from a second run of the program, on where the first bad number came from."""
         lines = [x.strip() for x in str(error).splitlines() if x.strip()]
         found = _GUARDED.match(lines[0]) if lines else None
         if found is None:
@@ -169,7 +170,7 @@ class doctor:
         """The findings, the most important first."""
         if self._findings is None:
             if self._observation is not None:
-                raise RuntimeError("doctor: findings are made at the end of the `with` statement")
+                raise RuntimeError("doctor: findings are made at the end of the `with` statement; read them after it")
             self._findings = examine(self._run)
         return self._findings
 
@@ -191,7 +192,7 @@ class doctor:
         return self._run.count
 
     def watched(self) -> str:
-        """Return what was watched, as a phrase."""
+        """Return a phrase with the number of watched steps and the time."""
         run, error = self._run, self._run.error
         said = f"{run.count} step{'s' * (run.count != 1)} watched"
         if run.main is None:
@@ -203,7 +204,7 @@ class doctor:
         return said
 
     def report(self, everything: bool = False) -> str:
-        """Return the printed report: the first finding, or all."""
+        """Return the printed report: the first finding, or all findings."""
         if not self.findings and (self._run.main is None or self._run.error is not None):
             return f"doctor: {self.watched()}"
         return report(self.findings, everything, self.watched(), "--all" if self._script else "report(True)")
@@ -225,7 +226,7 @@ class doctor:
         write_page(self, path)
 
     def _repr_html_(self) -> str:
-        if self._observation is not None:  # the findings come at the end
+        if self._observation is not None:  # findings are made when the block ends
             return f"<p>{escape(repr(self))}</p>"
         from ..pages.template import framed
         from .page import doctor_page
@@ -250,17 +251,17 @@ def diagnose(
 ) -> doctor:
     """Call ``step`` repeatedly under a doctor, and return the doctor.
 
-    The calls train the model; what the doctor tries out afterwards does not.
+    The calls train the model; the doctor's trials afterwards run on copies.
 
     Args:
         step: a function without arguments that makes one training step.
         model, optimizer: as for ``doctor``.
         steps: the number of calls.
-        seconds: no further call after this time.
+        seconds: the time in seconds after which no further call starts.
 
     Raises:
-        TypeError: an argument is not of its type.
-        ValueError: steps or seconds are not positive.
+        TypeError: ``step`` is not a function, or ``model`` or ``optimizer`` has a wrong type.
+        ValueError: ``steps`` or ``seconds`` is not positive.
 
     >>> rg.manual_seed(0)
     <...Generator...>
@@ -289,7 +290,7 @@ def diagnose(
 
 
 def examine(run: Run) -> list[Finding]:
-    """Return the findings of a run, the most important first; nothing of the program changes."""
+    """Return the findings of a run, the most important first, without changing the program's state."""
     case = Case(run)
     with undisturbed(), silent():
         found = _found(case)
@@ -304,7 +305,7 @@ def _found(case: Case) -> list[tuple[Kind, Found]]:
     found: list[tuple[Kind, Found]] = []
     for name in ORDER:
         if found and name in _TRIED | {"labels-unrelated"}:
-            continue  # a cause is known, and trials at other rates would only repeat its effect
+            continue  # a cause is known, and trials at other rates would only show its effect
         one = KINDS[name]
         result = case.answer(name)
         if result is not None and not any(_repeats(one, result, other, x) for other, x in found):
@@ -312,7 +313,7 @@ def _found(case: Case) -> list[tuple[Kind, Found]]:
     spent = case.budget.spent
     case.budget.release()
     if not found and case.stuck and spent:
-        # The trials of questions that found nothing have left none for those that come last.
+        # Rules that found nothing have used up the trials, so the last rules get the reserved ones.
         again = Case(case.run, case.budget)
         answers = ((KINDS[name], again.answer(name)) for name in ORDER if name in _TRIED)
         found = [(one, result) for one, result in answers if result is not None][:1]

@@ -14,7 +14,7 @@ from typing import TypeAlias
 JSON: TypeAlias = "None | bool | int | float | str | Sequence[JSON] | dict[str, JSON]"
 
 _WIDTH = 110
-_SIGNIFICANT = 4  # digits of figures in texts
+_SIGNIFICANT = 4  # significant digits of numbers in texts
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,10 @@ class Finding:
         kind: the kind of finding, such as ``"broadcast-loss"``.
         file, line: where in the program; "" and 0 if no line is known.
         message: what happens, with figures, in a sentence or two.
-        fix: the edit that ends it.
-        evidence: the figures: JSON values by name. ``"curves"`` has the losses ``"with"`` and ``"without"`` the edit,
-            if both versions were run, and as ``"edited_loss"`` what the loss after the edit is in the run without it.
+        fix: the edit that removes the cause.
+        evidence: the figures: JSON values by name. If the edit was tried, ``"curves"`` has the losses ``"with"`` and
+            ``"without"`` the edit. If the edit changes the loss itself, ``"edited_loss"`` has the losses of the run
+            without the edit, as measured by the edited loss.
     """
 
     kind: str
@@ -72,7 +73,7 @@ def figure(value: float) -> str:
 
 
 def as_json(value: object) -> JSON:
-    """Return a value as JSON can hold it; what it cannot becomes text."""
+    """Return a value as JSON can represent it; other objects become text."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, (list, tuple)):
@@ -83,7 +84,10 @@ def as_json(value: object) -> JSON:
 
 
 def report(findings: Sequence[Finding], everything: bool, watched: str, how: str = "--all") -> str:
-    """Return the printed report: the first finding, or all of them, and what was watched; ``how`` prints all."""
+    """Return the printed report: the first finding or all findings, and a phrase on the watched steps.
+
+    ``how`` is the command or call that prints all findings.
+    """
     if not findings:
         return f"doctor: nothing found ({watched})"
     shown = findings if everything else findings[:1]

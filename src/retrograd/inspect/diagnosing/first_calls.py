@@ -1,4 +1,4 @@
-"""Observers for the time before the first step, for the start of an evaluation, and for writes between steps."""
+"""Observers for the time before the first training step, for evaluations, and for writes between steps."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from ...nn.base.module import Module
 
 AS_FUNCTION = "Dropout (as a function)"
-_DATA = 32  # numbers
+_DATA = 32  # the fewest elements of an array that counts as data
 _MOST_DATA = 10_000
-_MOST_BYTES = 1 << 26  # of all data in which rows are looked for
-_ALIKE = 0.3  # cosine of the weights before and after a write that keeps what they have learned
-_RENEWALS = 3  # that are noted
-EVALUATED = 200  # operators of an evaluation that are watched
+_MOST_BYTES = 1 << 26  # the most bytes of data that are searched for the rows of a batch
+_ALIKE = 0.3  # above this cosine of the weights before and after a write, the write is no new initialization
+_RENEWALS = 3  # the most writes that are recorded
+EVALUATED = 200  # the number of operators of an evaluation that are watched
 
 
 def _owner(x: np.ndarray) -> np.ndarray:
@@ -37,18 +37,19 @@ def _owner(x: np.ndarray) -> np.ndarray:
 
 
 class UntilGraph(Observer):
-    """Waits for the first call that is recorded for differentiation, or of a module, and notes writes until then.
+    """Waits for the first call of a module or of an operator that is recorded, and records in-place writes until then.
 
-    A block that is left later may restore it; then it takes itself out again.
+    When a block ends that was entered earlier, this thread's old list of observers is restored; then this observer
+    removes itself again.
     """
 
     def __init__(self, begin: Callable[[], StepRecorder | None], run: Run) -> None:
         self.begin = begin
         self.run = run
-        self.recorder: StepRecorder | None = None  # while the call runs at which it began
-        self.within: object = None  # that call
+        self.recorder: StepRecorder | None = None  # gets the first call, which began before the recorder was attached
+        self.within: object = None  # the module or primitive of the first call
         self.over = False
-        self.no_grad: Site | None = None  # the line that has switched recording off
+        self.no_grad: Site | None = None  # the line that switched recording off
 
     def switched(self, grad_enabled: bool) -> None:
         if grad_enabled:
@@ -85,18 +86,18 @@ class UntilGraph(Observer):
             self._note_data(primitive, inputs, outputs)
 
     def _note_data(self, primitive: Recordable, inputs: Inputs, outputs: tuple[Tensor, ...]) -> None:
-        """Record the line that computes many numbers."""
+        """Record the line that computed an array, if the array is large enough to be data."""
         x, given = getattr(outputs[0], "array", None), getattr(inputs[0], "array", None) if inputs else None
         if not isinstance(x, np.ndarray) or x.size < _DATA or len(self.run.data) >= _MOST_DATA:
             return
         start = x.__array_interface__["data"][0]
-        # A selection keeps the line of what it selects from; that of an array that NumPy has made is not known.
+        # A selection gets the line of the array from which it selects; the line of an array made by NumPy is not known.
         known = self.run.data_site(given) if moves(primitive) else None
         if x.dtype.kind == "f" and (known is not None or primitive.name not in SELECTIONS):
             self.run.data.append(Data(known or user_site(4), start, x.nbytes, ref(x), ref(_owner(x))))
 
     def _note_batch(self, inputs: Inputs) -> None:
-        """Record the line that computed the data whose rows the first batch has, which a DataLoader copies."""
+        """Record the line that computed the data from which the first batch was copied, as a DataLoader does."""
         arrays = [x.array for x in tensors_in(inputs) if not x._requires]
         x = next(
             (x for x in arrays if isinstance(x, np.ndarray) and x.dtype.kind == "f" and x.ndim > 1 and len(x)), None
@@ -116,12 +117,12 @@ class UntilGraph(Observer):
                 return
 
     def _begins(self, what: object) -> bool:
-        """Begin to record at a call, once."""
+        """Start the recorder at the first call; return whether this call is the first."""
         if self.over:
             detach(self)
             return False
         self.over = True
-        self.run.data[:] = [x for x in self.run.data if x.owner() is not None]  # the memory of others is used again
+        self.run.data[:] = [x for x in self.run.data if x.owner() is not None]  # freed memory is used again
         self.recorder, self.within = self.begin(), what
         if self.recorder is not None:
             self.recorder.begin_under(self.no_grad)
@@ -129,14 +130,14 @@ class UntilGraph(Observer):
 
 
 class AtEvaluation(Observer):
-    """Watches the first operators of an evaluation for dropout that runs in it as a function."""
+    """Watches the first operators of an evaluation for dropout that is called as a function, without a module."""
 
     def __init__(self, evaluations: dict[str, Evaluation], module: Module, step: int) -> None:
         self.evaluations = evaluations
         self.module = module
         self.step = step
         self.remaining = EVALUATED
-        self.training = False  # whether the innermost module alone is in training mode, which is on purpose
+        self.training = False  # whether only the innermost module is in training mode: then dropout is intended
 
     def opened(self, what: object, inputs: Inputs) -> None:
         if not isinstance(what, str):
@@ -155,23 +156,23 @@ class AtEvaluation(Observer):
 
 
 class Renewals(Observer):
-    """Notes lines that give a parameter entirely other values between steps of its optimizer.
+    """Records lines that give a parameter entirely different values between two steps of its optimizer.
 
-    The first numbers of one matrix of each optimizer are compared. Only after they have changed between two steps it
-    observes, until the next such write, so that a program without such writes runs at full speed.
+    The first 64 elements of one matrix of each optimizer are compared after each step. Only when they have changed
+    between two steps, the observer is attached until the next such write, so that other programs run at full speed.
     """
 
     late = True
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self._kept: dict[int, tuple[Optimized, int, Tensor, bytes]] = {}  # by optimizer: a matrix after a step
+        self._kept: dict[int, tuple[Optimized, int, Tensor, bytes]] = {}  # by optimizer: start of a matrix after a step
         self._seen: dict[int, tuple[Site, np.ndarray]] = {}  # by optimizer: a write, and the values before it
-        self._over: set[int] = set()  # optimizers whose parameters are written to, but not made anew
-        self._steps = False  # whether an optimizer makes its step
+        self._over: set[int] = set()  # optimizers whose parameters are written to, but not initialized again
+        self._steps = False  # whether an optimizer is updating its parameters
 
     def after_step(self, x: Optimized) -> None:
-        """Keep the first numbers of a matrix."""
+        """Store the first elements of one matrix."""
         known = self._kept.get(id(x))
         if known is not None:
             p = known[2]
@@ -182,14 +183,14 @@ class Renewals(Observer):
         self._kept[id(x)] = x, x.created_again, p, p.array.reshape(-1)[:64].tobytes()
 
     def before_backward(self) -> None:
-        """Compare them."""
+        """Compare the stored elements with the current ones."""
         kept = self._kept
         changed = [key for key, (_, _, p, before) in kept.items() if p.array.reshape(-1)[:64].tobytes() != before]
         for key in changed:
             x, created, p, _ = kept.pop(key)
             seen = self._seen.pop(key, None)
             if x.created_again != created:
-                continue  # another training of the same model, as for folds of the data
+                continue  # the program trains the same model again, for example on another fold of the data
             if seen is None:
                 attach(self)
                 continue

@@ -16,13 +16,13 @@ from .run import Evaluation
 if TYPE_CHECKING:
     from ...nn.base.module import Module
 
-_LEAST = 3  # calls between two backward passes that make an evaluation
-_WATCHED = 1000  # calls between two backward passes that are noted
+_LEAST = 3  # the fewest calls between two backward passes that count as an evaluation
+_WATCHED = 1000  # the most calls between two backward passes that are recorded
 
 
 @dataclass
 class Forward:
-    """A call of a model: the nodes before its dropout and batch normalization, and a number that tells inputs apart."""
+    """A call of a model: the nodes that dropout and batch normalization read, and a number to tell inputs apart."""
 
     site: Site | None
     mark: float
@@ -30,7 +30,7 @@ class Forward:
 
     @property
     def is_dropped(self) -> bool:
-        """Whether the graph of the call is gone."""
+        """Whether the graph of the call has been freed."""
         return bool(self.nodes) and all(one() is None for one in self.nodes)
 
 
@@ -53,13 +53,13 @@ class Forwards:
 
     def __init__(self, evaluations: dict[str, Evaluation]) -> None:
         self.evaluations = evaluations
-        self.models: set[int] = set()  # ids of the modules that the program calls itself
+        self.models: set[int] = set()  # ids of the modules that the program, and no other module, calls
         self._calls: list[Forward] = []
         self._layer = ""
-        self.switchable: dict[type, bool] = {}  # whether modules of a class differ in training and evaluation
+        self.switchable: dict[type, bool] = {}  # by class: whether the training mode matters
 
     def call(self, module: Module, args: tuple[object, ...]) -> None:
-        """Record a call of a module that is a model or switchable, if its gradient is recorded."""
+        """Record a call of a model; for dropout or batch normalization, add the node of its input to the last call."""
         if id(module) in self.models:
             if len(self._calls) < _WATCHED:
                 x = args[0] if args else None
@@ -73,14 +73,14 @@ class Forwards:
                 self._layer = type(module).__name__
 
     def _is_switchable(self, kind: type) -> bool:
-        """Return whether modules of a class differ in training and evaluation."""
+        """Return whether modules of a class compute differently in training and evaluation."""
         found = self.switchable.get(kind)
         if found is None:
             found = self.switchable[kind] = kind.__name__.startswith(("BatchNorm", "Dropout"))
         return found
 
     def settle(self, step: int) -> None:
-        """Record what is gone before the next backward pass, and begin anew."""
+        """Record the calls whose graphs were freed without a backward pass, and clear the list of calls."""
         if len(self._calls) < _LEAST:
             self._calls.clear()
             return

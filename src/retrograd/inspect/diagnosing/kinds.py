@@ -26,26 +26,26 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-# Losses of a prediction and a target, by the operator's name, and of these the ones that are never negative.
+# Names of operators that are losses of a prediction and a target.
 CLASS_LOSSES = frozenset({"cross_entropy", "nll_loss"})
 PAIR_LOSSES = frozenset(
     ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits"]
 )
 _NO_LOSS = 1e-6
-_DIED = 1e-9  # of the first gradients
+_DIED = 1e-9  # gradients up to this fraction of the first gradients count as 0
 BINARY_LOSSES = frozenset({"binary_cross_entropy", "binary_cross_entropy_with_logits"})
 LOSSES = CLASS_LOSSES | PAIR_LOSSES
 
 
 class Place(NamedTuple):
-    """A line of the program, as a ``Site`` or a ``Record`` has it."""
+    """A line of the program; ``Site`` and ``Record`` have the same attributes."""
 
     file: str
     line: int
 
 
 class HasPlace(Protocol):
-    """What knows a line of the program."""
+    """An object that refers to a line of the program."""
 
     @property
     def file(self) -> str:
@@ -58,14 +58,14 @@ class HasPlace(Protocol):
 
 @dataclass
 class Found:
-    """What a rule found: the line, figures for the texts and the evidence, and an edit that can be tried."""
+    """The result of a rule: the line, figures for the texts and the evidence, and an edit that can be tried."""
 
     where: HasPlace | Place | Site | Record | None
     values: Mapping[str, object] = field(default_factory=dict)
     edit: Edit | None = None
-    curves: Curves | None = None  # if the rule has tried the edit itself
+    curves: Curves | None = None  # the losses with and without the edit, if the rule itself has tried the edit
     unproved: str = ""  # why a recorded step cannot show the effect of the edit
-    message: str = ""  # in place of that of the kind
+    message: str = ""  # used instead of the message of the kind
     fix: str = ""
 
 
@@ -74,7 +74,7 @@ Rule = Callable[["Case"], "Found | None"]
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of finding: the question, the function that answers it, and the texts, which name its figures."""
+    """A kind of finding: the question, the function that answers the question, and templates of message and fix."""
 
     name: str
     question: str
@@ -88,7 +88,7 @@ KINDS: dict[str, Kind] = {}
 
 
 def kind(name: str, question: str, message: str, fix: str, unproved: str = "") -> Callable[[Rule], Rule]:
-    """Declare a kind of finding by its rule: what it returns fills the fields of ``message`` and ``fix``."""
+    """Decorate the rule of a kind of finding. The ``values`` of its result fill the fields of both templates."""
 
     def declare(rule: Rule) -> Rule:
         KINDS[name] = Kind(name, question, message, fix, rule, unproved)
@@ -98,22 +98,22 @@ def kind(name: str, question: str, message: str, fix: str, unproved: str = "") -
 
 
 class Case:
-    """A run and what follows from it, for the rules."""
+    """A run, with quantities derived from the run that several rules use."""
 
     def __init__(self, run: Run, budget: Budget | None = None) -> None:
         self.run = run
-        self.budget = budget or Budget(run)  # of all trials
+        self.budget = budget or Budget(run)  # the steps that all trials together may take
         self.failures: list[str] = []
         self._answers: dict[str, Found | None] = {}
 
     def answer(self, name: str) -> Found | None:
-        """Return what the rule of a kind finds; it is asked once."""
+        """Return the result of the rule of a kind; the rule is called once."""
         if name not in self._answers:
             self._answers[name] = self.attempt(name, KINDS[name].rule)
         return self._answers[name]
 
     def attempt(self, name: str, function: Callable[[Case], R]) -> R | None:
-        """Return ``function(self)``; if it raises an error, note the failure, since other answers do not need it."""
+        """Return ``function(self)``. If it raises an exception, record the failure and go on with the other rules."""
         try:
             return function(self)
         except Exception as error:
@@ -143,7 +143,7 @@ class Case:
         return float(np.median(losses[:count])), float(np.median(losses[-count:]))
 
     def finite_ends(self) -> tuple[float, float]:
-        """Return the first loss and the last finite one, the medians where all are finite."""
+        """Return the first loss and the last finite loss; if all losses are finite, the medians of ``ends``."""
         first, last = self.ends()
         finite = [x for x in self.losses if math.isfinite(x)]
         if len(finite) == len(self.losses) or not finite:
@@ -151,7 +151,7 @@ class Case:
         return finite[0], finite[-1]
 
     def course(self, of: Optimized | None = None) -> tuple[str, str]:
-        """Return the first loss and the median of the last ones as texts, those of one optimizer if it is given."""
+        """Return the first loss and the median of the last losses as texts, for the optimizer ``of`` if it is given."""
         losses = self.losses if of is None else of.losses
         first = next((x for x in losses if math.isfinite(x)), math.nan)
         last = float(np.median(losses[-max(1, min(10, len(losses) // 5)) :])) if losses else math.nan
@@ -159,7 +159,7 @@ class Case:
 
     @cached_property
     def stuck(self) -> bool:
-        """Whether the loss did not fall, is not finite, or is that of guessing, in enough steps to tell."""
+        """Whether the loss did not fall, is not finite, or stays near that of guessing, after enough steps to tell."""
         first, last = self.ends()
         if not math.isfinite(last):
             return len(self.losses) >= 2
@@ -171,7 +171,7 @@ class Case:
 
     @cached_property
     def died(self) -> bool:
-        """Whether the loss stays where it is since the gradients of all parameters have become 0 in the run."""
+        """Whether the loss no longer changes because the gradients of all parameters became 0 during the run."""
         sizes = [math.hypot(*x.gradients.values()) for x in self.main.history if x.gradients] if self.main else []
         return self.stuck and len(sizes) > 3 and max(sizes[-2:]) <= _DIED * max(sizes[:3])
 
@@ -229,7 +229,7 @@ class Case:
 
     @cached_property
     def rose(self) -> bool:
-        """Whether a known loss was clearly above its start and that of guessing in a third of the first steps."""
+        """Whether a known loss was clearly above its start and the loss of guessing in a third of the first steps."""
         losses, base = self.losses, self.baseline
         early = np.asarray(losses[1 : max(10, len(losses) // 4)])
         if len(losses) < 30 or base is None or not all(map(math.isfinite, losses)):
@@ -245,7 +245,7 @@ class Case:
         return [x for x in targets if x is not None and x.shape[1:] == found.shape[1:] and x.ndim]
 
     def loss_calls(self, step: Step) -> list[Call]:
-        """Return the calls of losses that the backward passes of a step went through."""
+        """Return the calls of known losses that the backward passes of a step went through."""
         found: set[int] = set()
         for root in step.roots:
             found |= step.below(root.source)
@@ -268,12 +268,12 @@ class Case:
 
     @staticmethod
     def has_array(step: Step, source: Source) -> bool:
-        """Return whether the array of a source was kept."""
+        """Return whether the array of a source is still in the recording."""
         return source.call < 0 or len(step.calls[source.call].outputs) > source.output
 
     @cached_property
     def still(self) -> dict[int, Tensor]:
-        """The leaves, by id, whose gradient was computed and exactly zero in each recorded step that computed it."""
+        """The leaves, by id, whose gradient was exactly zero in all recorded steps that computed it (at least two)."""
         leaves = {id(p): p for step in self.run.steps for root in step.roots for p in step.leaves(root.source)}
         found = {key: [step.arrived[key] for step in self.run.steps if key in step.arrived] for key in leaves}
         return {key: leaves[key] for key, seen in found.items() if len(seen) > 1 and not any(seen)}
@@ -296,14 +296,14 @@ class Case:
         return self.run.main
 
     def edited(self, step: Step, call: Call | None) -> HasPlace | None:
-        """Return the line on which an operator is edited: its call, or for a layer of this package that a container
-        calls (such as ``nn.Softmax`` in ``nn.Sequential``) the line that creates the layer."""
+        """Return the line to edit in order to change an operator: the line of its call, or the line that creates the
+        layer if a container of this package calls the layer (as ``nn.Sequential`` calls ``nn.Softmax``)."""
         entry = step.module_of(call) if call is not None else None
         site = self.run.layer_site(step, entry) if entry is not None else None
         return site or (call.record if call is not None else None)
 
     def created(self, module: object) -> Site | None:
-        """Return the line that creates a module; None for a copy of another one."""
+        """Return the line that creates a module; None if the module is a copy of another module."""
         known = self.run.created.get(id(module))
         return None if known is None or known[0]() is not module or known[1].file == copy.__file__ else known[1]
 
@@ -317,7 +317,7 @@ class Case:
 
 
 def all_leaves(step: Step) -> list[Tensor]:
-    """Return the leaves that the calls of a step read, in order, once for each reading."""
+    """Return the leaves that the calls of a step read, in order; a leaf that is read twice occurs twice."""
     return [x.leaf for call in step.calls for x in call.inputs if x.leaf is not None]
 
 
@@ -329,7 +329,7 @@ def is_summed(call: Call) -> bool:
 
 
 def finding(one: Kind, found: Found, curves: Curves | None, said: str) -> Finding:
-    """Return the finding of a kind; ``said`` is the sentence on the proof."""
+    """Return the finding of a kind; ``said`` is the sentence about the trial of the edit."""
     where = found.where
     file, line = ("", 0) if where is None else (where.file, where.line)
     evidence: dict[str, JSON] = {name: as_json(value) for name, value in found.values.items()}

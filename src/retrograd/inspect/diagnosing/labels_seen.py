@@ -1,4 +1,4 @@
-"""Notes the labels of losses and the inputs that belong to them, for the questions on their order and relation."""
+"""Record the labels that losses get, and the inputs that belong to them, for the rules on the order of labels."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from .creations import Patches, Plain
 from .run import Run
 from .step_recorder import Array
 
-_MOST = 1 << 20  # class indices kept
-_PAIRS = 1 << 22  # bytes of inputs kept with them
-_ROWS = 32  # rows of a batch kept
-_LOOKS = 8  # calls of modules after a loss, one of which gets the data
+_MOST = 1 << 20  # the most labels that are stored
+_PAIRS = 1 << 22  # the most bytes of inputs that are stored
+_ROWS = 32  # the most rows of a batch that are stored
+_LOOKS = 8  # the number of module calls after a loss that are searched for the next input
 
 
 class Labels:
-    """Fills ``labels``, ``binary_labels`` and ``pairs`` of a run."""
+    """Fills ``labels``, ``binary_labels``, ``pairs`` and ``indexed`` of a run."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.looks = _LOOKS  # calls of modules whose arguments are still looked at
-        self._index: Array = None  # the first integers of two dimensions that a module got since then
-        self._given: Array = None  # the first floating data that a module got since the last loss
-        self._count = 0  # of the labels kept
-        self._bytes = 0  # of the inputs kept
+        self.looks = _LOOKS  # the number of further module calls whose arguments are searched
+        self._index: Array = None  # the first two-dimensional integer argument of a module since the last loss
+        self._given: Array = None  # the first floating-point argument of a module since the last loss
+        self._count = 0  # the number of stored labels
+        self._bytes = 0  # the bytes of stored inputs
 
     def watch(self, patches: Patches) -> None:
         """Patch the losses of classes and of probabilities."""
@@ -42,7 +42,7 @@ class Labels:
         x = args[0] if args else None
         data = [one for one in args if isinstance(one, Tensor) and one.array.ndim == 2 and one.array.dtype.kind == "i"]
         if len(data) > 1:
-            self.looks = 0  # the first of several inputs does not tell examples apart
+            self.looks = 0  # with several inputs, the first one alone does not identify an example
         elif isinstance(x, Tensor) and not x._requires and x.array.ndim and x.array.dtype.kind == "f":
             self._given, self.looks = x.array, 0
         elif isinstance(x, Tensor) and x.array.ndim == 2 and x.array.dtype.kind == "i" and self._index is None:

@@ -1,8 +1,8 @@
 """Watches a training: patches and hooks that fill a ``Run``, and the choice of steps to record in full.
 
-Between recorded steps no observer is on the thread, so that operators run at full speed; what is noted then costs a few
+Between recorded steps no observer is on the thread, so that operators run at full speed; the hooks cost a few
 microseconds per backward pass and step. The steps to record are chosen by their numbers only, so that two runs of a
-script have the same findings; norms for the page are measured as long as this stays below a share of the time.
+script have the same findings; norms for the page are measured as long as this takes less than a share of the time.
 """
 
 from __future__ import annotations
@@ -46,21 +46,21 @@ if TYPE_CHECKING:
     from ...optim.optimizer import Optimizer
     from ..names import Names
 
-# Shares of the time watched, for what findings do not depend on:
+# The largest shares of the watched time for measurements that no finding depends on:
 _WALKS = 0.005  # for norms of operators' gradients in steps that are not recorded in full
 _NORMS = 0.005  # for norms of parameters, their gradients and updates
-_SPENT = 0.05  # for all that the doctor does between recorded steps, when it measures norms
-_ALWAYS = 2  # first steps that are recorded in full
-_LATER = 20  # the next one; after it each that is _FACTOR times as far
+_SPENT = 0.05  # for everything that the doctor does between recorded steps; above it, no norms are measured
+_ALWAYS = 2  # the number of first steps that are recorded in full
+_LATER = 20  # the number of the next recorded step; each further one is _FACTOR times the previous number
 _FACTOR = 5
-_LONGEST = 60.0  # seconds of recorded steps after which no further one is recorded
-_KEPT = 4  # recorded steps with their arrays
-_WINDOW = 20  # backward passes that make a step of their own, if no optimizer steps
+_LONGEST = 60.0  # the duration of all recorded steps, in seconds, after which no further step is recorded
+_KEPT = 4  # the number of recorded steps whose arrays are kept
+_WINDOW = 20  # the number of backward passes that count as one step if no optimizer steps
 _FORCED = 3
-_CHAIN = 12  # losses of earlier steps whose graphs are still alive
-_SITES = 100  # calls of step, and of zero_grad where nothing is lost, whose lines are looked up
-_PERIOD, _CHECKED = 128, 24  # backward passes, and of these the first ones whose graphs are checked for this
-_DEPTH = 3  # operators before a loss that are looked at for this, such as a division by the number of tokens
+_CHAIN = 12  # if the graphs of this many earlier losses are alive, the program keeps graphs
+_SITES = 100  # the number of calls of step, and of zero_grad without a lost gradient, whose lines are looked up
+_PERIOD, _CHECKED = 128, 24  # of each 128 backward passes, the first 24 are checked for earlier graphs
+_DEPTH = 3  # the number of operators before a loss that are checked as well, such as a division by a count
 
 
 class Enough(SystemExit):
@@ -72,34 +72,34 @@ class Observation:
 
     def __init__(self, run: Run, limit: Callable[[int, float], bool] | None = None, ends: bool = False) -> None:
         self.run = run
-        self.limit = limit  # whether enough was watched, from the number of steps and seconds
-        self.ends = ends  # whether the program ends then
-        self.count = 0  # training steps: those of the first optimizer that steps, else backward passes
+        self.limit = limit  # limit(steps, seconds) returns whether to stop watching
+        self.ends = ends  # whether to end the program when the watching stops
+        self.count = 0  # the number of training steps: steps of the anchor, or backward passes without an optimizer
         self.recorder: StepRecorder | None = None
         self._first: UntilGraph | None = None
         self._patches = Patches()
         self._names: Names | None = None
         self._began = 0.0
         self.spent = 0.0
-        self._nodes: list[tuple[ref[Node], ...]] = []  # of each loss, and of what it was computed from
-        self._anchor: Optimized | None = None
+        self._nodes: list[tuple[ref[Node], ...]] = []  # per loss: its node and nodes before it
+        self._anchor: Optimized | None = None  # the optimizer whose steps are counted
         self._early = 0  # backward passes that were counted as steps before an optimizer was known
         self._since: list[float] = []  # losses since the last step of any optimizer
         self._stepping: Optimized | None = None
-        self._closure = False  # whether this step has a closure
-        self._depth = 0  # of nested calls of backward
+        self._closure = False  # whether ``step`` was called with a closure
+        self._depth = 0  # the nesting depth of calls of backward
         self.stopped = False
         self._window = 0  # backward passes since the last step
-        self._others = 0  # steps of other optimizers since the last one of the anchor
-        self._last_other: Optimized | None = None  # the last of them
+        self._others = 0  # steps of other optimizers since the last step of the anchor
+        self._last_other: Optimized | None = None  # the other optimizer that stepped last
         self._labels = Labels(run)
         self._outermost: list[tuple[Module, list[bool]]] = []  # models of the last recorded step, and their modes
         self._changed = False
-        self._forced = 0  # steps recorded because gradients have changed their places, or models their modes
+        self._forced = 0  # steps recorded since other parameters got gradients, or a model changed its mode
         self._in_evaluation: Callable[[], Module | None] = lambda: None  # the last model that ran in evaluation mode
-        self._recorded = 0.0  # seconds of recorded steps
+        self._recorded = 0.0  # the duration of all recorded steps in seconds
         self._next = _LATER  # the number of the next step to record
-        self._measured = 0.0  # seconds of measuring norms of parameters
+        self._measured = 0.0  # the time spent on norms of parameters, in seconds
         self._walks = BackwardNorms()
         self._forwards = Forwards(run.evaluations)
         self._own = OwnUpdates(run)
@@ -108,7 +108,7 @@ class Observation:
     # Start and end
 
     def start(self) -> None:
-        """Patch and hook."""
+        """Install the patches, hooks and the first observer."""
         from ... import autograd
         from ...autograd import gradients
         from ...nn.base.global_hooks import register_listener
@@ -136,7 +136,7 @@ class Observation:
         self._began = time.perf_counter()
 
     def stop(self) -> None:
-        """Undo everything; the current recording is kept if it has a backward pass or failed."""
+        """Remove all patches, hooks and observers; keep the current recording if any operator was recorded."""
         if self.stopped:
             return
         self.stopped = True
@@ -167,7 +167,7 @@ class Observation:
 
     @staticmethod
     def _note_zero(optimized: Optimized, site: Site | None) -> None:
-        """Record that gradients are zeroed, and which backward pass is lost by this."""
+        """Record that gradients are zeroed, and which backward pass has lost its gradients by this."""
         if site and optimized.had_gradient and optimized.source is not None and not optimized.elsewhere:
             optimized.lost[optimized.source] = site
         optimized.zeroed = site
@@ -181,7 +181,7 @@ class Observation:
         return plain(module, *args, **kwargs)
 
     def _listening(self, call: Plain) -> Plain:
-        """Return ``Module.__call__`` that notes calls of models, of switchable layers and of evaluations."""
+        """Return a ``Module.__call__`` that notes calls of models, of dropout and batch norm, and under ``no_grad``."""
         models, switchable, called = self._forwards.models, self._forwards.switchable, self._called
         labels = self._labels
 
@@ -208,12 +208,12 @@ class Observation:
             self._in_evaluation = self._in_evaluation if within else ref(module)
             return
         if within:
-            return  # a layer that alone is in training mode, such as dropout that samples predictions: on purpose
+            return  # a single layer in training mode is intended, such as dropout that samples predictions
         kind = type(module).__name__
         if not (kind.startswith("BatchNorm") or kind.startswith("Dropout") and module.p > 0):
             return
         if "update_bn" in user_site(2).code:
-            return  # statistics for averaged weights
+            return  # torch.optim.swa_utils.update_bn computes the statistics of averaged weights
         site = outermost_call()
         found = self.run.evaluations.setdefault(f"{site.file}:{site.line}", Evaluation(kind, site))
         found.calls += kind == found.module
@@ -223,7 +223,7 @@ class Observation:
             found.periods += 1
 
     def _grad(self, plain: Plain, outputs: Array, inputs: Array, *args: object, **kwargs: object) -> Array:
-        outputs, inputs = ([x] if isinstance(x, Tensor) else list(x) for x in (outputs, inputs))  # also generators
+        outputs, inputs = ([x] if isinstance(x, Tensor) else list(x) for x in (outputs, inputs))  # generators as well
         if self.recorder is not None:
             self.recorder.step.wanted.update(id(x) for x in inputs if is_dense(x))
             self.recorder.step.asked += [self.recorder.source_of(x) for x in outputs if is_dense(x)]
@@ -260,7 +260,7 @@ class Observation:
         if isinstance(tensors, Tensor):
             roots = [tensors]
         else:
-            tensors = list(tensors)  # also of a generator
+            tensors = list(tensors)  # may be a generator
             roots = [x for x in tensors if isinstance(x, Tensor)]
         self.run.called_backward = True
         self._before_backward(roots, site)
@@ -331,7 +331,7 @@ class Observation:
             return
         self._nodes.append(tuple(map(ref, first_parents(node, _DEPTH))))
         if len(self._nodes) > _CHAIN + 2 and self.run.kept_graphs is None and count % 4 == 0:
-            for level in zip(*self._nodes[-_CHAIN - 2 : -2], strict=False):  # the loss, or what it was computed from
+            for level in zip(*self._nodes[-_CHAIN - 2 : -2], strict=False):  # nodes of the losses, then their parents
                 older = {found for one in level if (found := one()) is not None}
                 if len(older) == _CHAIN:
                     self.run.kept_graphs, self.run.summed = site, all(map(has_reader, older))
@@ -342,7 +342,7 @@ class Observation:
             probe = optimized.probe
             found = probe is not None and has_gradient(probe)
             if found and probe is not None and optimized.before and optimized.before == beginning(probe):
-                continue  # it is that of an earlier backward pass
+                continue  # the gradient is that of an earlier backward pass
             if not found and (smallest := smallest_with_gradient(optimized.parameters)) is not None:
                 found, optimized.probe = True, smallest
             if found:
@@ -363,7 +363,7 @@ class Observation:
             self._end_of_step()
 
     def _values(self, optimized: Optimized) -> dict[int, Array]:
-        """Return the values of the parameters, without a second copy of what the recorder copied in this step."""
+        """Return copies of the parameters' values; those that the recorder copied in this step are used again."""
         copied = self._copied()
         return {id(p): copied[id(p)] if id(p) in copied else p.array.copy() for p in optimized.parameters}
 
@@ -408,7 +408,7 @@ class Observation:
         self.spent += time.perf_counter() - began
 
     def _check_gradients(self, optimized: Optimized) -> None:
-        """Record what gradients a step finds."""
+        """Record whether an optimizer's step finds gradients, and why not."""
         probe = optimized.probe
         by_hand = not optimized.lost
         if optimized.source is not None and optimized.source in optimized.lost:
@@ -441,7 +441,7 @@ class Observation:
             history.weights[name] = norm(p.array)
             before[name] = p, copied[id(p)] if id(p) in copied else p.array.copy()
         self._before = before
-        self._measured += 2 * (time.perf_counter() - began)  # as much again for the norms of the updates
+        self._measured += 2 * (time.perf_counter() - began)  # twice, for the norms of the updates
 
     _before: dict[str, tuple[Tensor, Array]] = {}
 
@@ -457,7 +457,7 @@ class Observation:
                     for name, (p, before) in self._before.items():
                         history.updates[name] = distance(p.array, before)
                 self._before = {}
-            if history.loss != history.loss and self._since:  # a closure computed it
+            if history.loss != history.loss and self._since:  # a closure computed the loss
                 history.loss = self._since[0]
             optimized.losses.append(history.loss)
         self._stepping = None
@@ -478,9 +478,9 @@ class Observation:
         if optimized is self._anchor:
             last = self._last_other
             if last is not None and optimized.steps == 2 and last.steps == 1:
-                self._anchor = last  # optimizers that step in turn: an iteration ends with the last of them
+                self._anchor = last  # several optimizers step in each iteration: count the last one's steps
             self._others, self._last_other = 0, None
-        elif (others := self._others + 1) > _WINDOW:  # a later phase of the training
+        elif (others := self._others + 1) > _WINDOW:  # a later phase, with another optimizer
             self._anchor, self._others, self._changed = optimized, 0, True
         else:
             self._others, self._last_other = others, optimized
@@ -498,17 +498,17 @@ class Observation:
         if self.limit is None:
             return
         count = self.count
-        if self._anchor is None:  # an optimizer may still make its first step, after several backward passes
+        if self._anchor is None:  # no optimizer has stepped so far; it may do so after several backward passes
             own, passes = self._own.optimized, self.run.backwards
             count = own.steps if own is not None else passes if passes >= _WINDOW else 0
         if self.limit(count, self.elapsed()):
-            self.count, self.run.limited = min(self.count, count + self._early), True  # an own update is seen later
+            self.count, self.run.limited = min(self.count, count + self._early), True  # own updates are detected late
             self.stop()
             if self.ends:
                 raise Enough(0)
 
     def begin_first(self) -> StepRecorder | None:
-        """Record from here to the end of the first step."""
+        """Attach the recorder of the first step, which ends with the first optimizer step, and return it."""
         if self._first is not None:
             detach(self._first)
             self._first = None
@@ -530,7 +530,7 @@ class Observation:
     def _note_modes(self) -> None:
         for module, seen in self._outermost:
             if seen and module.training is not seen[-1]:
-                self._changed = True  # record a step in the other mode
+                self._changed = True  # a step in the other mode will be recorded
             seen.append(module.training)
 
     def _record(self) -> None:
@@ -559,7 +559,7 @@ class Observation:
         return time.perf_counter() - self._began
 
     def _may_record(self) -> bool:
-        """Whether the next step is one to record in full."""
+        """Whether the next step should be recorded in full."""
         count = self.count
         if count >= self._next:
             self._next *= _FACTOR
@@ -574,11 +574,11 @@ class Observation:
 
     def _may_measure(self, elapsed: float) -> bool:
         if self.recorder is not None:
-            return True  # which costs much more, and has copied the parameters
+            return True  # the recording costs much more, and has already copied the parameters
         return self._measured < _NORMS * elapsed and self.spent < _SPENT * elapsed
 
     def _may_walk(self, elapsed: float) -> bool:
-        """Whether the next backward pass may be measured; telling an observer costs about as much as measuring."""
+        """Whether the next backward pass may be measured: notifying an observer costs about as much as measuring."""
         return 2 * self._walks.seconds < _WALKS * elapsed
 
     def name(self, p: Tensor) -> str:

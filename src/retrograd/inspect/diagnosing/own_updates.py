@@ -1,6 +1,6 @@
-"""Steps of programs that change their parameters themselves, as in ``w -= lr * w.grad``, without an optimizer.
+"""Detect steps of programs without an optimizer, which update parameters themselves, as in ``w -= lr * w.grad``.
 
-The gradients are those of ``backward``, or what ``autograd.grad`` returns.
+The gradients come from ``backward`` or from ``autograd.grad``.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from ...optim.sgd import SGD
 from .run import Optimized, Run, StepHistory
 from .step_recorder import Array, Step, beginning, start_of
 
-_TRIES = 3  # backward passes after which all leaves are looked at
-_ROUNDING = 1e-7  # of the largest number of a parameter
-_PARALLEL = 1e-3  # the most that an update may differ from a multiple of the gradient, relative to its size
+_TRIES = 3  # the number of backward passes after which all leaves are examined, until one of them has been updated
+_ROUNDING = 1e-7  # the rounding error of an update, relative to the largest element of the parameter
+_PARALLEL = 1e-3  # the largest difference of an update from a multiple of the gradient, relative to the update
 
 
 class OwnUpdate(SGD):
-    """Stands for the update of a program, in trials; its parameters are those that the program changed."""
+    """Represents the program's own update in trials, as an optimizer of the parameters that the program changed."""
 
 
 class OwnUpdates:
-    """Notes such steps, by the values of the leaves between two backward passes."""
+    """Detects updates by comparing the values of leaves between two backward passes."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -41,7 +41,7 @@ class OwnUpdates:
         return not found or len(found) == 1 and found[0] is self.optimized
 
     def after_grad(self, leaves: Sequence[Tensor], gradients: Sequence[Tensor | None]) -> None:
-        """Record the values of the leaves for which ``autograd.grad`` computed gradients, then of one of them."""
+        """Store the values of the leaves for which ``autograd.grad`` computed gradients; later, only of one of them."""
         self._seen = []
         probe = None if self.optimized is None else self.optimized.probe
         if probe is None and self._tries >= _TRIES:
@@ -56,7 +56,7 @@ class OwnUpdates:
         self._returned = True
 
     def after_backward(self, step: Step | None) -> None:
-        """Record the values of the leaves that the backward pass of a recorded step reached, then of one of them."""
+        """Store the values of the leaves that the recorded backward pass reached; later, only of one of them."""
         self._seen = []
         self._returned = False
         if not self.alone:
@@ -71,7 +71,7 @@ class OwnUpdates:
         self._seen = [(p, p.array.copy(), grad.array.copy()) for p, grad in graded]
 
     def before_backward(self, step: Step | None) -> None:
-        """Record a step if the values have changed since."""
+        """Record a step if the stored values have changed."""
         if not self._seen:
             return
         changed = [x for x in self._seen if bool((x[0].array != x[1]).any())]
@@ -82,7 +82,7 @@ class OwnUpdates:
             if step is None or not _trains(step, [p for p, _, _ in changed]):
                 return
             if self._returned and not math.isfinite(_rate(*changed[0])):
-                return  # other uses of derivatives than descent, such as forces of a simulation
+                return  # derivatives that are not used for descent, such as forces of a simulation
             self.optimized = self._begin(step, changed)
         x = self.optimized
         p, before, gradient = changed[0]
@@ -124,7 +124,7 @@ def _rate(p: Tensor, before: Array, gradient: Array) -> float:
 
 
 def _trains(step: Step, changed: list[Tensor]) -> bool:
-    """Return whether what changed are parameters of a model, and not only data, such as an image that is optimized."""
+    """Return whether the changed leaves are parameters of a model, and not only data, such as an optimized image."""
     inputs = {id(x.leaf) for entry in step.modules for x in entry.inputs if x.leaf is not None}
     if all(id(p) in inputs for p in changed):
         return False
@@ -147,7 +147,7 @@ def values_of(parameters: Iterable[Tensor], read: Container[int]) -> dict[int, A
 
 
 def keep_gradients(kept: dict[int, tuple[Array, int]], parameters: Iterable[Tensor]) -> None:
-    """Keep the gradients of parameters as they are, and the addresses of their memory, by id."""
+    """Store copies of the parameters' gradients, and the addresses of the gradients' memory, by id of the parameter."""
     graded = [(p, p._grad.array) for p in parameters if p._grad is not None and is_dense(p._grad)]
     kept.update((id(p), (array.copy(), start_of(array))) for p, array in graded)
 

@@ -1,7 +1,7 @@
 """The page that explains a training: the first finding, its proof, and the graph with its gradients at each step.
 
-The picture, its script and its colors are those of ``draw``. The page adds what the doctor knows of the run: findings
-with their curves, the loss, and norms of gradients, weights and updates by parameter.
+The picture, its script and its colors are those of ``draw``. The page adds the findings with their curves, the loss,
+and norms of gradients, weights and updates by parameter.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Doctor(Protocol):
-    """What the page shows of a doctor."""
+    """The attributes of a doctor that the page shows."""
 
     _run: Run
 
@@ -43,12 +43,12 @@ class Doctor(Protocol):
         """The steps of the optimizer with the most steps."""
 
     def watched(self) -> str:
-        """Return what was watched, as a phrase."""
+        """Return a phrase on the watched steps."""
 
 
-MOST = 240  # steps on the page
+MOST = 240  # the most steps on the page
 _FEWEST = 40
-_NUMBERS = 100_000  # gradients of operators on the page
+_NUMBERS = 100_000  # the most gradient norms of operators on the page, over all steps
 
 
 def write_page(d: Doctor, path: str | os.PathLike[str]) -> None:
@@ -94,10 +94,10 @@ def doctor_page(d: Doctor) -> str:
 def _layers(picture: Picture, names: Iterable[str]) -> list[tuple[str, list[str]]]:
     """Return the modules with their parameters in the picture, in the order of the forward pass.
 
-    Those of normalization are left out if others are known: a scale or a bias has few elements, so its norm says little
-    beside that of a matrix.
+    Normalization layers are left out if there are other modules: a scale or a bias has few elements, so its norm says
+    little compared with the norm of a matrix.
     """
-    begins: dict[int, int] = {}  # by repetition: its first parameter
+    begins: dict[int, int] = {}  # by repetition: the position of its first parameter
     places: dict[str, tuple[int, int, int]] = {}
     dimensions: dict[str, int] = {}
     for vertex in picture.vertices:
@@ -120,14 +120,14 @@ _NORMS = ("gradients", "weights", "updates")
 
 
 def _thinned(history: Sequence[StepHistory], operators: int) -> list[StepHistory]:
-    """Return at most ``MOST`` steps, evenly, with the last; fewer of a graph with many operators."""
+    """Return at most ``MOST`` evenly spaced steps, including the last; fewer if the graph has many operators."""
     most = max(_FEWEST, min(MOST, _NUMBERS // max(1, operators)))
     every = max(1, -(-len(history) // most))
     return list(history)[::-1][::every][::-1]
 
 
 def _with_norms(recorded: Sequence[Step], history: Sequence[StepHistory]) -> list[Step]:
-    """Return the recorded steps after those of the history that only have norms of operators, the last one drawn."""
+    """Return the steps of the history that only have norms of operators, followed by the fully recorded steps."""
     if not recorded:
         return []
     drawn = recorded[-1]
@@ -160,7 +160,7 @@ def _picture(d: Doctor, history: Sequence[StepHistory], steps: Sequence[Step]) -
 
 
 def _leading_to_outputs(picture: Picture) -> Picture:
-    """Return the picture without what the program does besides: the next batch, clipping, metrics."""
+    """Return the picture without operators that lead to no output, such as the next batch, clipping and metrics."""
     kept = {vertex.key for vertex in picture.vertices if vertex.kind == "output"}
     if not kept:
         return picture
@@ -178,7 +178,7 @@ def _leading_to_outputs(picture: Picture) -> Picture:
 
 
 def _measured(history: Sequence[StepHistory]) -> list[dict[str, float]]:
-    """Return by step the norms by parameter; where they were not measured, those of the last step before."""
+    """Return the norms by parameter for each step; steps without measurements have those of the last measured step."""
     found: list[dict[str, float]] = []
     last = next((x.gradients for x in history if x.gradients), {})
     for x in history:
@@ -195,12 +195,13 @@ def _recorded(d: Doctor) -> list[Step]:
 
 
 def _over(vertex: Vertex, measured: Sequence[dict[str, float]], near: Sequence[int]) -> tuple[float | None, ...]:
-    """Return the gradient norms of a vertex by step: a parameter's from the history, an operator's from the nearest
+    """Return the gradient norms of a vertex by step: for a parameter from the history, for an operator from the nearest
     step that was recorded in full."""
     if vertex.kind == "parameter":
         norms = [x.get(vertex.label) for x in measured]
         if any(norm is not None for norm in norms):
-            vertex.details = [pair for pair in vertex.details if pair[0] != "gradient"]  # the script shows each step's
+            # The page's script shows the gradient of the selected step instead.
+            vertex.details = [pair for pair in vertex.details if pair[0] != "gradient"]
             return tuple(norms)
     return tuple([vertex.flows[i] for i in near]) if vertex.flows else ()
 

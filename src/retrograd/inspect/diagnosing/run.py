@@ -1,4 +1,4 @@
-"""What the doctor knows of a run: optimizers and their steps, losses, modes, and the steps recorded in full."""
+"""The doctor's data on a run: optimizers and their steps, losses, modes, and the steps recorded in full."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 class StepHistory:
     """One optimizer step: the loss before it, and norms by parameter name.
 
-    ``rates`` has the learning rate of each parameter group of the optimizer. ``gradients``, ``weights`` and ``updates``
-    (the norm of the change) are empty where measuring would have slowed the run, and so are ``operators``, the norms of
-    the gradients that the step's backward passes handed to operators.
+    ``rates`` has the learning rate of each parameter group of the optimizer. ``updates`` has the norms of the
+    parameters' changes, ``operators`` the norms of the gradients that reached each operator. ``gradients``,
+    ``weights``, ``updates`` and ``operators`` are empty where measuring them would have slowed down the run.
     """
 
     step: int
@@ -38,21 +38,22 @@ class StepHistory:
     weights: dict[str, float] = field(default_factory=dict)
     updates: dict[str, float] = field(default_factory=dict)
     operators: OperatorNorms | None = None
-    passes: int = 1  # backward passes, whose losses are added
+    passes: int = 1  # the number of backward passes; ``loss`` is the sum of their losses
 
 
 @dataclass
 class Optimized:
-    """An optimizer of the run and what was seen of it.
+    """An optimizer of the run, and its observed calls.
 
     Attributes:
-        created, stepped, zeroed, used: the program's lines that created it, that last called ``step`` and
-            ``zero_grad``, and of the last backward pass before a step.
-        steps: the number of its steps.
+        created, stepped, zeroed, used: the lines of the program that created the optimizer, that last called ``step``
+            and ``zero_grad``, and of the last backward pass before a step.
+        steps: the number of steps.
         losses, rates: per step, the loss and the largest learning rate.
-        carried: steps whose gradients still contained those of the step before.
-        emptied: steps that found no gradient though a backward pass had left one; ``idle``: that had no backward pass.
-        graded: ids of parameters that had a gradient at a step.
+        carried: the number of steps whose gradients still contained the gradients of the previous step.
+        emptied: the number of steps that found no gradient although a backward pass had computed one.
+        idle: the number of steps without a backward pass since the previous step.
+        graded: ids of parameters that had a gradient at some step.
         start: values of the parameters before the first step.
         name: the class of the optimizer.
     """
@@ -72,20 +73,20 @@ class Optimized:
     graded: set[int] = field(default_factory=set)
     start: dict[int, Array] = field(default_factory=dict)
     probe: Tensor | None = None  # a small parameter whose gradient is compared
-    before: bytes | None = None  # the first numbers of its gradient before a backward pass
+    before: bytes | None = None  # the first elements of the probe's gradient before a backward pass
     left: Array = None  # the gradient of the probe after the last step
     is_carried: bool = False
-    had_gradient: bool = False  # since the last step
-    backwards: int = 0  # since the last step
-    source: Site | None = None  # the line of the last backward pass that gave a gradient
+    had_gradient: bool = False  # whether a backward pass has computed a gradient since the last step
+    backwards: int = 0  # the number of backward passes with gradients since the last step
+    source: Site | None = None  # the line of the last backward pass that computed gradients
     elsewhere: bool = False  # whether another optimizer has stepped after the last backward pass
-    graded_at: int = 0  # the number of steps before the last backward pass that gave a gradient
-    zeros: int = 0  # calls of zero_grad
-    lost: dict[Site, Site] = field(default_factory=dict)  # since the last step: backward passes, and what zeroed theirs
-    emptied_by_hand: int = 0  # of those emptied, the steps before which no zero_grad did so
-    reloaded: bool = False  # whether its parameters were loaded after it was created
-    created_again: int = 0  # times that the program created an optimizer of these parameters in its place
-    overwritten: int = 0  # steps before which gradients of the same backward line were zeroed
+    graded_at: int = 0  # the number of steps before the last backward pass that computed gradients
+    zeros: int = 0  # the number of calls of zero_grad
+    lost: dict[Site, Site] = field(default_factory=dict)  # since the last step: line of backward -> line that zeroed
+    emptied_by_hand: int = 0  # the emptied steps whose gradients were removed without zero_grad
+    reloaded: bool = False  # whether the parameters were loaded after the optimizer was created
+    created_again: int = 0  # how often the program created a new optimizer of the same parameters
+    overwritten: int = 0  # the number of steps before which a zero_grad removed gradients of the same backward line
 
     @property
     def parameters(self) -> list[Tensor]:
@@ -100,38 +101,38 @@ class Data(NamedTuple):
     """Data that the program computed before the first step."""
 
     site: Site
-    start: int  # the address of its memory
-    size: int  # in bytes
+    start: int  # the address of the data's memory
+    size: int  # the size of the data in bytes
     array: ref[np.ndarray]
-    owner: ref[np.ndarray]  # of the memory
+    owner: ref[np.ndarray]  # the array that owns the memory
 
 
 class Thawed(NamedTuple):
-    """An assignment to the attribute ``requires_grad`` of a module, which has parameters that are not as it says."""
+    """An assignment to the attribute ``requires_grad`` of a module, which does not change the module's parameters."""
 
     module: ref[Module]
     value: bool
-    parameters: list[Tensor]  # that were not so
-    steps: int  # of optimizers before it
+    parameters: list[Tensor]  # the parameters whose ``requires_grad`` differs from ``value``
+    steps: int  # the number of optimizer steps before the assignment
     site: Site
 
 
 class Loading(NamedTuple):
-    """A call of ``load_state_dict`` of a module: parameters, their first numbers, and what ran before it."""
+    """A call of ``load_state_dict`` of a module: the parameters, and their first elements after the call."""
 
     parameters: list[Tensor]
     marks: list[bytes]
-    steps: int  # of optimizers
-    optimizers: int  # that were created before it
+    steps: int  # the number of optimizer steps before the call
+    optimizers: int  # the number of optimizers that were created before the call
 
 
 class Renewal(NamedTuple):
-    """A write between steps of an optimizer after which a parameter is unlike what it was before."""
+    """A write between two steps of an optimizer after which a parameter has entirely different values."""
 
     optimized: Optimized
     parameter: Tensor
     site: Site
-    steps: int  # that the optimizer had made
+    steps: int  # the number of the optimizer's steps before the write
 
 
 @dataclass
@@ -141,8 +142,8 @@ class Loader:
     created: Site
     batch_size: int | None
     shuffled: bool
-    pairs: CodeType | None = None  # of the program's method that gives an example of its data set
-    passes: int = 0  # over all data, before the first step
+    pairs: CodeType | None = None  # the code of the method of the data set that returns an example
+    passes: int = 0  # the number of passes over all data before the first step
 
 
 @dataclass
@@ -151,29 +152,29 @@ class Schedule:
 
     scheduler: LRScheduler
     created: Site
-    sites: Counter[Site] = field(default_factory=Counter)  # lines that step it
-    metrics: list[float] = field(default_factory=list)  # that it got, if it waits for a plateau
+    sites: Counter[Site] = field(default_factory=Counter)  # the lines that call ``step``
+    metrics: list[float] = field(default_factory=list)  # the metrics that ReduceLROnPlateau got
 
     @property
     def stepped(self) -> Site | None:
-        """The line that steps it most often."""
+        """The line that calls ``step`` most often."""
         return max(self.sites, key=lambda site: self.sites[site], default=None)
 
 
 @dataclass
 class Evaluation:
-    """Calls under ``no_grad`` of layers that behave differently in training, in training mode."""
+    """Calls in training mode, under ``no_grad`` or unused by a backward pass, of dropout or batch normalization."""
 
     module: str
     site: Site
     calls: int = 0
-    periods: int = 0  # between two steps
+    periods: int = 0  # the number of intervals between two steps in which such calls occurred
     step: int = -1
     undone: Site | None = None  # the line that switched the layer to training mode under ``no_grad``
 
 
 def _holds_same(x: Optimized, optimizer: Optimizer) -> bool:
-    """Return whether an optimizer goes on with the parameters of an earlier one of the same class."""
+    """Return whether an optimizer has the class and the parameters of an earlier one."""
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     same = not x.reloaded and type(optimizer) is type(x.optimizer) and len(parameters) == len(x.parameters)
     return same and all(p is q for p, q in zip(parameters, x.parameters, strict=True))
@@ -181,64 +182,64 @@ def _holds_same(x: Optimized, optimizer: Optimizer) -> bool:
 
 @dataclass
 class Run:
-    """All that was seen of a run."""
+    """All observations of a run."""
 
     optimizers: list[Optimized] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)  # recorded in full
+    steps: list[Step] = field(default_factory=list)  # the steps recorded in full
     backwards: int = 0
-    called_backward: bool = False  # and not only ``autograd.grad``
+    called_backward: bool = False  # False if only ``autograd.grad`` was called
     backward_site: Site | None = None
-    backward_stack: tuple[Site, ...] = ()  # the lines of the program on the stack at the first one, outermost first
-    losses: list[float] = field(default_factory=list)  # of every backward pass
+    backward_stack: tuple[Site, ...] = ()  # the program's stack at the first backward pass, outermost line first
+    losses: list[float] = field(default_factory=list)  # the loss of each backward pass
     labels: list[np.ndarray] = field(default_factory=list)  # class indices of the losses of each step
-    binary_labels: list[np.ndarray] = field(default_factory=list)  # those of binary losses
-    pairs: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)  # inputs, a row each, and class indices
-    indexed: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)  # the same for inputs that are integers
+    binary_labels: list[np.ndarray] = field(default_factory=list)  # 0 and 1 labels of binary losses
+    pairs: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)  # rows of inputs, and their class indices
+    indexed: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)  # rows of integer inputs, and labels
     loaders: list[Loader] = field(default_factory=list)
     schedules: list[Schedule] = field(default_factory=list)
-    created: dict[int, tuple[ref[Module], Site]] = field(default_factory=dict)  # modules
-    switched: dict[int, tuple[bool, Site]] = field(default_factory=dict)  # modules by id: train() and eval()
-    undone: dict[int, Site] = field(default_factory=dict)  # modules by id: the last train() under ``no_grad``
+    created: dict[int, tuple[ref[Module], Site]] = field(default_factory=dict)  # modules by id
+    switched: dict[int, tuple[bool, Site]] = field(default_factory=dict)  # by module id: the last train() or eval()
+    undone: dict[int, Site] = field(default_factory=dict)  # by module id: the last train() under no_grad
     loads: dict[Site, list[Loading]] = field(default_factory=dict)  # by the line that loads a state dict
     renewals: list[Renewal] = field(default_factory=list)
-    frozen: dict[int, Site] = field(default_factory=dict)  # parameters whose requires_grad was set to False
+    frozen: dict[int, Site] = field(default_factory=dict)  # by parameter id: the line that froze the parameter
     thawed: list[Thawed] = field(default_factory=list)
     loaded: set[int] = field(default_factory=set)  # ids of parameters that were loaded from a state dict
-    written: dict[int, Site] = field(default_factory=dict)  # address of memory: where the setup wrote to it
+    written: dict[int, Site] = field(default_factory=dict)  # by memory address: the line of the setup that wrote
     data: list[Data] = field(default_factory=list)
-    fed: tuple[Site, tuple[int, ...]] | None = None  # the line that computed what the first batch is taken from
+    fed: tuple[Site, tuple[int, ...]] | None = None  # the line that computed the data of the first batch
     evaluations: dict[str, Evaluation] = field(default_factory=dict)
     evaluated: bool = False  # whether a model ran under no_grad
-    bad: tuple[int, float] | None = None  # the first step with a loss that is not finite, and the loss
-    graph_sizes: list[tuple[int, int]] = field(default_factory=list)  # (backward pass, nodes)
+    bad: tuple[int, float] | None = None  # the number of the first backward pass whose loss is not finite, and the loss
+    graph_sizes: list[tuple[int, int]] = field(default_factory=list)  # (number of the backward pass, number of nodes)
     kept_graphs: Site | None = None  # a backward pass of losses whose graphs stay alive for many steps
-    kept_call: Call | None = None  # the end of a graph that no backward pass walks, and that stays alive for many steps
-    summed: bool = False  # whether later graphs keep these, as in a sum of losses
-    uphill: int = 0  # steps of the program's own update along the gradient
-    error: BaseException | None = None  # that ended the program
+    kept_call: Call | None = None  # the last call of a graph that stays alive for many steps without a backward pass
+    summed: bool = False  # whether later graphs refer to the kept graphs, as in a sum of losses
+    uphill: int = 0  # the number of own updates along the gradient instead of against it
+    error: BaseException | None = None  # the exception that ended the program
     failed_backward: Site | None = None
     modes: dict[int, list[bool]] = field(default_factory=dict)
-    count: int = 0  # steps watched
-    limited: bool = False  # whether the training goes on after them
-    seconds: float = 0.0  # of the steps watched
-    own_seconds: float = 0.0  # of the doctor while it watched
+    count: int = 0  # the number of watched steps
+    limited: bool = False  # whether the training may have continued after the watched steps
+    seconds: float = 0.0  # the duration of the watched steps
+    own_seconds: float = 0.0  # the part of ``seconds`` that the doctor took
     script: str = ""  # the path of the script, for the command
 
     def add(self, optimizer: Optimizer, site: Site | None = None) -> Optimized:
-        """Return what is known of an optimizer; ``site`` is the line that creates it."""
+        """Return the entry of an optimizer, a new one if necessary; ``site`` is the line that creates the optimizer."""
         for x in self.optimizers:
             if x.optimizer is optimizer:
                 return x
         again = next((x for x in self.optimizers if site is not None and x.created == site and x.steps), None)
         if again is not None and _holds_same(again, optimizer):
-            again.optimizer, again.created_again = optimizer, again.created_again + 1  # as for each epoch
+            again.optimizer, again.created_again = optimizer, again.created_again + 1  # such as once per epoch
             return again
         x = Optimized(optimizer, site)
         self.optimizers.append(x)
         return x
 
     def of(self, parameter: Tensor) -> Optimized | None:
-        """Return the optimizer that holds a parameter."""
+        """Return the optimizer that has a parameter."""
         for x in self.optimizers:
             if any(p is parameter for p in x.parameters):
                 return x
@@ -256,7 +257,7 @@ class Run:
         return known[1] if known[0]() is entry.module and known[1].file != copy.__file__ else None
 
     def data_site(self, array: Array) -> Site | None:
-        """Return the line that computed data before the first step, by its memory."""
+        """Return the line that computed, before the first step, the data whose memory contains an array."""
         interface = getattr(array, "__array_interface__", None)
         start = interface["data"][0] if interface else -1
         return next((x.site for x in reversed(self.data) if x.start <= start < x.start + x.size), None)
@@ -269,7 +270,7 @@ class Run:
 
     @property
     def main(self) -> Optimized | None:
-        """Return the optimizer with the most steps, and among these the first."""
+        """Return the optimizer with the most steps; of several, the first."""
         stepping = [x for x in self.optimizers if x.steps]
         return max(stepping, key=lambda x: x.steps) if stepping else None
 

@@ -1,4 +1,4 @@
-"""One training step in full: every call with its arrays, so that rules can read it and probes can run it again."""
+"""Record a training step in full: every call with its arrays, which rules read and probes use to repeat the calls."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ from ..statistics import sample, statistics
 if TYPE_CHECKING:
     from ...nn.base.module import Module
 
-Array: TypeAlias = Any  # of NumPy or CuPy
-Inputs: TypeAlias = tuple[Array, ...]  # of a call, as observers get them
+Array: TypeAlias = Any  # a NumPy or CuPy array
+Inputs: TypeAlias = tuple[Array, ...]  # the inputs of a call, as observers get them
 Params: TypeAlias = dict[str, Array]
 
-# Operators besides views whose result has elements of their first input.
+# Operators, other than views and selections, whose result consists of elements of the first input.
 _COPIES = frozenset({"cast", "contiguous", "clone", "transfer", "view_copy", "flip", "repeat", "repeat_interleave"})
 SELECTIONS = frozenset({"getitem", "gather", "take_along_dim", "index_select", "take", "masked_select"})
 
 _PRODUCTS = frozenset({"linear", "mm", "matmul", "conv1d", "conv2d", "conv3d"})
 _SYMMETRIC = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"})
 LOGARITHMS = frozenset({"log", "log_softmax", "logsigmoid", "log1p"})
-_LEAST_SCALE = 1024.0  # of a GradScaler
-_MOST_PARTS = 64  # of an argument or a result
-_OLD = 50  # steps after which a graph that no backward pass walks is kept for no use
-_MOST_BYTES = 1 << 29  # of arrays that a recorded step keeps
+_LEAST_SCALE = 1024.0  # the least factor of a loss that counts as the scale of a GradScaler
+_MOST_PARTS = 64  # the most items of a container that are searched for Tensors
+_OLD = 50  # the number of steps after which a living graph without a backward pass counts as kept by mistake
+_MOST_BYTES = 1 << 29  # the most bytes of arrays that a recorded step keeps
 
 
 def moves(primitive: Recordable) -> bool:
-    """Return whether an operator's result has elements of its first input, in another shape or dtype."""
+    """Return whether an operator's result consists of elements of its first input, in another shape or dtype."""
     return primitive.view or primitive.name in _COPIES or primitive.name in SELECTIONS
 
 
 class Source(NamedTuple):
     """Where an input of a call comes from: a call with the number of its output, a leaf, or a constant.
 
-    ``value`` is the array of a constant, and of a call's result that needs no gradient the array as it is read, after
-    writes through views. ``cut`` is where the value first passed ``detach`` or the like on its way.
+    ``value`` is the array of a constant. For a call's result that needs no gradient, ``value`` is the array when it is
+    read, which includes earlier writes through views. ``cut`` is the first ``detach`` or similar operator on the way.
     """
 
     call: int
@@ -70,12 +70,12 @@ def same_source(a: Source, b: Source) -> bool:
 
 
 def _without_value(source: Source) -> Source:
-    """Return a source that keeps no array of a call's result alive."""
+    """Return the source without the array of a call's result, so that the source does not keep the array alive."""
     return source if source.call < 0 or source.value is None else source._replace(value=None)
 
 
 class Call:
-    """A call of an operator: its record, the sources of its inputs, parameters and the arrays that it returned."""
+    """A call of an operator: its record, the sources of its inputs, its parameters and the arrays that it returned."""
 
     __slots__ = ("index", "inplace", "inputs", "outputs", "params", "primitive", "record", "shapes")
 
@@ -104,13 +104,13 @@ class Call:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the first output, whose array a step may no longer hold."""
+        """The shape of the first output, known also after the step has freed the array."""
         shape: tuple[Any, ...] = self.record.shape
         return shape[0] if shape and isinstance(shape[0], tuple) else shape
 
     @property
     def moves(self) -> bool:
-        """Whether the result has elements of the first input, in another shape or dtype."""
+        """Whether the result consists of elements of the first input, in another shape or dtype."""
         return self.primitive is not None and moves(self.primitive)
 
     @property
@@ -120,9 +120,9 @@ class Call:
 
     @property
     def weighted(self) -> bool:
-        """Whether the call multiplies by a trainable matrix or kernel: not a scale, and not a table of embeddings.
+        """Whether the call multiplies by a trainable matrix or kernel; scales and embedding tables do not count.
 
-        A layer may compute its weight from parameters, as with weight normalization or quantization.
+        The weight may be computed from parameters, as in weight normalization or quantization.
         """
         if self.elementwise or self.moves or self.name in ("embedding", "cat", "stack"):
             return False
@@ -136,20 +136,20 @@ class Call:
 
     @property
     def untracked(self) -> bool:
-        """Whether the call is not recorded for differentiation, and would be outside of ``no_grad``."""
+        """Whether the call is not recorded for differentiation only because of ``no_grad``."""
         needing = any(x.requires_grad for x in self.record.inputs)
         return needing and not self.record.grad_enabled and not self.record.requires_grad
 
     @property
     def cotangent(self) -> float | None:
-        """The gradient of the root with respect to the output, if this is one number, and there is one root above."""
+        """The gradient of the loss with respect to a one-element output; None if several backward passes visited it."""
         g = self.record.gradients
         return None if g is None or g.size != 1 or self.record.passes > 1 else g.mean
 
 
 @dataclass
 class Opened:
-    """A call of a module: the calls of operators from ``start`` to ``end`` ran in it."""
+    """A call of a module, in which the operator calls from index ``start`` to ``end`` ran."""
 
     module: Module
     path: str
@@ -167,17 +167,17 @@ class Opened:
 
 @dataclass
 class Root:
-    """A backward pass: the loss that it began at, and the numbers of the optimizers that stepped after it."""
+    """A backward pass: the loss from which it started, and the numbers of the optimizers that stepped after it."""
 
     source: Source
     value: float
     site: Site
     scale: float = 1.0
-    after: int = 0  # the number of optimizer steps before it
-    inside: bool = False  # a step calls it, as a closure
-    returned: bool = False  # a call of ``autograd.grad``, which computes some gradients and stores none
+    after: int = 0  # the number of optimizer steps before the backward pass
+    inside: bool = False  # whether a step ran the backward pass, in a closure
+    returned: bool = False  # whether the pass was a call of ``autograd.grad``, which stores no gradients
     optimizers: set[int] = field(default_factory=set)
-    stepped: dict[int, Site] = field(default_factory=dict)  # by the number of an optimizer, the line that steps it
+    stepped: dict[int, Site] = field(default_factory=dict)  # by optimizer number: the line that steps it
 
 
 @dataclass
@@ -191,26 +191,25 @@ class Step:
     records: list[Record] = field(default_factory=list)
     departures: list[Departure] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)
-    models: list[tuple[Module, str]] = field(default_factory=list)  # those with parameters, and the program's variables
-    values: dict[int, Array] = field(default_factory=dict)  # of trainable leaves, by id, when they were first read
-    later: dict[int, Array] = field(default_factory=dict)  # the same after a step of an optimizer within this step
-    after: dict[int, Array] = field(default_factory=dict)  # of parameters, by id, after the step of the first optimizer
-    left_by: dict[int, tuple[Array, int]] = field(default_factory=dict)  # gradients by id after the last backward pass
-    used: dict[int, tuple[Array, int]] = field(default_factory=dict)  # the same as the step found them
-    replaced: dict[int, Array] = field(default_factory=dict)  # by id of a leaf: the array that ``data`` was set to
-    read: dict[int, Array] = field(default_factory=dict)  # the same: the array that was read last
-    marks: dict[int, bytes] = field(default_factory=dict)  # first numbers of parameters that need no gradient, by id
-    left: list[tuple[Departure, Tensor]] = field(default_factory=list)  # leaves that left the graph themselves
-    arrived: dict[int, bool] = field(
-        default_factory=dict
-    )  # by id of a leaf: whether its gradient has a nonzero element
-    switched: dict[int, tuple[bool, Site]] = field(default_factory=dict)  # the last train() or eval() of its modules
-    wanted: set[int] = field(default_factory=set)  # ids of leaves that autograd.grad was asked for
-    asked: list[Source] = field(default_factory=list)  # the outputs that it differentiated
-    unwalked: list[tuple[int, ref[Node]]] = field(default_factory=list)  # nodes by call, below no backward pass
+    models: list[tuple[Module, str]] = field(default_factory=list)  # models with parameters, and their variables' names
+    # The keys of these dictionaries are ids of leaves.
+    values: dict[int, Array] = field(default_factory=dict)  # values of trainable leaves when they were first read
+    later: dict[int, Array] = field(default_factory=dict)  # values after an optimizer step within this step
+    after: dict[int, Array] = field(default_factory=dict)  # values after the step of the counted optimizer
+    left_by: dict[int, tuple[Array, int]] = field(default_factory=dict)  # gradients after the last backward pass
+    used: dict[int, tuple[Array, int]] = field(default_factory=dict)  # gradients at the start of the optimizer step
+    replaced: dict[int, Array] = field(default_factory=dict)  # the array that was assigned to ``data``
+    read: dict[int, Array] = field(default_factory=dict)  # the array that was read last
+    marks: dict[int, bytes] = field(default_factory=dict)  # first elements of parameters that require no gradient
+    left: list[tuple[Departure, Tensor]] = field(default_factory=list)  # departures of leaves, and these leaves
+    arrived: dict[int, bool] = field(default_factory=dict)  # whether the gradient has a nonzero element
+    switched: dict[int, tuple[bool, Site]] = field(default_factory=dict)  # by module id: the last train() or eval()
+    wanted: set[int] = field(default_factory=set)  # ids of the inputs of autograd.grad
+    asked: list[Source] = field(default_factory=list)  # the outputs of autograd.grad
+    unwalked: list[tuple[int, ref[Node]]] = field(default_factory=list)  # calls, with nodes, below no backward pass
 
     def drop_arrays(self) -> None:
-        """Drop the arrays of the step but those that rules compare across steps."""
+        """Free the large arrays of the step, except those that rules compare across steps."""
         for call in self.calls:
             large = sum([x.nbytes for x in call.outputs]) > 1 << 16
             if large and call.name not in ("relu", "cross_entropy", "nll_loss"):
@@ -229,7 +228,7 @@ class Step:
         return source.value if source.leaf is None else source.leaf.array
 
     def below(self, source: Source, through_cuts: bool = False) -> set[int]:
-        """Return the indices of the calls that a value depends on, as far as gradients flow."""
+        """Return the indices of the calls that a value depends on, without those behind cuts and constants."""
         found: set[int] = set()
         pending = [source]
         while pending:
@@ -242,7 +241,7 @@ class Step:
         return found
 
     def leaves(self, source: Source, everything: bool = False) -> list[Tensor]:
-        """Return the leaves that gradients of a value reach; with ``everything`` also frozen ones and those cut off."""
+        """Return the leaves that gradients of a value reach; with ``everything`` also frozen and cut-off leaves."""
         found: dict[int, Tensor] = {}
         for index in self.below(source, through_cuts=everything):
             for x in self.calls[index].inputs:
@@ -254,7 +253,7 @@ class Step:
         return list(found.values())
 
     def origin(self, source: Source, through: Collection[str] = ()) -> Source:
-        """Follow a value back through operators that move elements and change none, and through those named."""
+        """Follow a value back through operators that only move elements, and through operators named ``through``."""
         while source.call >= 0:
             call = self.calls[source.call]
             if not call.inputs or not call.moves and call.name not in through:
@@ -287,7 +286,7 @@ class Step:
         return found
 
     def assigned(self, p: Tensor) -> Call | None:
-        """Return the call whose result a leaf has as its values: ``p.data = result`` drops the graph of the result."""
+        """Return the call whose result the program assigned to a leaf by ``p.data = result``, without its graph."""
         values = self.values.get(id(p))
         for call in self.calls:
             x = call.outputs[0] if call.outputs and call.record.requires_grad and not call.inplace else None
@@ -299,7 +298,7 @@ class Step:
         return None
 
     def outermost(self) -> list[Opened]:
-        """Return the calls of modules that no other module made."""
+        """Return the calls of modules that are not inside a call of another module."""
         return [x for x in self.modules if x.depth == 0]
 
     def module_of(self, call: Call) -> Opened | None:
@@ -308,7 +307,7 @@ class Step:
         return max(inside, key=lambda x: x.depth) if inside else None
 
     def name(self, x: Tensor) -> str:
-        """Return the name of a leaf, or what is known of it."""
+        """Return the name of a leaf, or a description."""
         known = self.names.get(id(x))
         if known:
             return known
@@ -347,8 +346,8 @@ class StepRecorder(Recorder):
         self._made: dict[int, tuple[ref[Tensor], Source]] = {}
         self._open: list[Opened] = []
         self._bytes = 0
-        self._graph = False  # whether a call was recorded for differentiation
-        self._used: set[int] = set()  # leaves that such a call has read
+        self._graph = False  # whether any call was recorded for differentiation
+        self._used: set[int] = set()  # ids of the leaves that a call recorded for differentiation has read
         self.done = False
 
     def source_of(self, x: Array) -> Source:
@@ -362,7 +361,7 @@ class StepRecorder(Recorder):
             if id(x) not in self.step.values:
                 self.step.names[id(x)] = self.names.of(x)
             if id(x) not in self._used and self.step.read.get(id(x)) is not x.array:
-                if id(x) in self.step.read:  # before ``x.data = values``
+                if id(x) in self.step.read:  # the program has assigned to ``x.data``
                     self.step.replaced[id(x)] = x.array
                 self.step.values[id(x)], self.step.read[id(x)] = x.array.copy(), x.array
             return Source(-1, 0, x, None)
@@ -372,7 +371,7 @@ class StepRecorder(Recorder):
         return Source(-1, 0, leaf, x.array)
 
     def calling(self, primitive: Recordable, inputs: Inputs, params: Params) -> None:
-        if self.done:  # a block that was entered before has restored it
+        if self.done:  # the end of a block that was entered earlier has attached this recorder again
             detach(self)
         else:
             super().calling(primitive, inputs, params)
@@ -388,7 +387,7 @@ class StepRecorder(Recorder):
             self._used.update([id(x.leaf) for x in sources if x.leaf is not None])
         shapes = tuple([tuple(x.shape) if is_dense(x) or is_array(x) else () for x in inputs])
         if record.operator in _SYMMETRIC and not record.inputs[0].requires_grad and record.inputs[1].requires_grad:
-            # The program has the target first.
+            # The program passed the target first: exchange target and prediction.
             record.inputs = record.inputs[1::-1] + record.inputs[2:]
             sources, shapes = sources[1::-1] + sources[2:], shapes[1::-1] + shapes[2:]
         inplace = bool(inputs and outputs and inputs[0] is outputs[0])
@@ -398,7 +397,7 @@ class StepRecorder(Recorder):
         arrays = tuple([x.array.copy() if inplace else x.array for x in kept])
         self._graph = self._graph or record.requires_grad
         if inplace and not self._graph and sources[0].leaf is not None and id(sources[0].leaf) in self.step.values:
-            self.step.values[id(sources[0].leaf)] = sources[0].leaf.array.copy()  # an update before the forward pass
+            self.step.values[id(sources[0].leaf)] = sources[0].leaf.array.copy()  # updated before the forward
         calls.append(Call(index, record, primitive, sources, params, arrays, shapes, inplace))
         node = outputs[0]._node if outputs and record.requires_grad and not inplace else None
         if isinstance(node, Node):
@@ -407,16 +406,16 @@ class StepRecorder(Recorder):
             self._made[id(x)] = ref(x), Source(index, number, None, None)
 
     def record_statistics(self, record: Record, array: Array, gradient: bool) -> None:
-        """Record statistics of an operator's output or its gradient, as fast as texts of four digits allow."""
+        """Record statistics of an operator's output or its gradient; four correct digits suffice for texts."""
         found = statistics(array, exact=False)
-        if gradient:  # of all backward passes through the operator, whichever of them is the last
+        if gradient:  # pool the gradients of all backward passes through the operator
             record.gradients = found if record.gradients is None else record.gradients.pooled(found)
         else:
             record.values = found
         record.samples[gradient] = sample(array)
 
     def record_use(self, leaf: Tensor, node: Node, gradient: object) -> None:
-        """Record nothing: no rule asks which operator sent a leaf its gradient."""
+        """Record nothing: no rule reads which operator sent a gradient to a leaf."""
 
     def record_leaf(self, leaf: Tensor, gradient: Array) -> None:
         """Record whether the gradient is zero everywhere; norms are measured at the optimizer's step."""
@@ -476,7 +475,7 @@ class StepRecorder(Recorder):
         self.step.roots.append(Root(self.source_of(x), value, site, scale, after, inside, returned))
 
     def finish(self) -> Step:
-        """Return the step; the recorder lets go of everything that it no longer needs."""
+        """Complete and return the step."""
         self.done = True
         step = self.step
         step.records, step.departures = self.records, self.departures
@@ -492,7 +491,7 @@ class StepRecorder(Recorder):
 
 
 def kept_call(steps: Iterable[Step], count: int) -> Call | None:
-    """Return the last call of a graph that no backward pass has walked, if such graphs stay alive for many steps."""
+    """Return the last call of a graph that stays alive for many steps without a backward pass, if there are several."""
     found: list[Call] = []
     for step in steps:
         alive = [index for index, node in step.unwalked if node() is not None] if step.number + _OLD <= count else []
@@ -528,23 +527,23 @@ def first_parents(node: Node, depth: int) -> list[Node]:
 
 
 def has_reader(node: Node) -> bool:
-    """Whether a later node keeps this one, as in a sum of losses; the loss of a step alone is kept by its Tensor."""
+    """Whether another node refers to this node, as in a sum of losses; only a Tensor refers to a step's own loss."""
     return any(type(x) is tuple or type(x) is Node for x in gc.get_referrers(node))
 
 
 def beginning(p: Tensor) -> bytes | None:
-    """Return the first numbers of a gradient, to see whether it changes."""
+    """Return the bytes of a gradient's first elements, to detect changes; None without a gradient."""
     grad = p._grad
     return None if grad is None else mark(grad.array)
 
 
 def mark(array: Array) -> bytes:
-    """Return the first numbers of an array, to see whether it changes."""
+    """Return the bytes of an array's first elements, to detect changes."""
     return bytes(_to_numpy(array.reshape(-1)[:64]).tobytes())
 
 
 def start_of(array: Array) -> int:
-    """Return the address of an array's memory, or for an array that is not NumPy's the number of the object."""
+    """Return the address of an array's memory, or the ``id`` of an array that is not NumPy's."""
     interface = getattr(array, "__array_interface__", None)
     return int(interface["data"][0]) if interface else id(array)
 
@@ -559,7 +558,7 @@ def has_gradient(p: Tensor) -> bool:
 
 
 def has_nonzero(array: Array) -> bool:
-    """Return whether an element is not zero; the first one of a NumPy array is looked at first, which is fast."""
+    """Return whether an element is not zero; checking the first element of a NumPy array alone is fast."""
     return type(array) is np.ndarray and array.size > 0 and array.item(0) != 0 or bool(array.any())
 
 
@@ -573,7 +572,7 @@ def _to_numpy(array: Array) -> Array:
 
 
 def number_of(x: Tensor) -> float:
-    """Return the number of a loss; the sum of several elements."""
+    """Return a loss as a number; several elements are summed."""
     array = x.array
     if array.size == 1 and array.dtype.kind == "f":
         return float(array.item())

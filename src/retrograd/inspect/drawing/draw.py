@@ -109,8 +109,8 @@ def draw(output: object, *, depth: int | None = None, params: object = None, rep
 
     Args:
         output: a Tensor, a sequence or mapping of Tensors, a trace, or a ``scalar.Value``.
-        depth: the nesting depth of open modules, 0 folds all; by default as many are open as are readable. Modules are
-            known if the forward pass ran under ``inspect.trace()``.
+        depth: the nesting depth up to which modules are open; 0 folds all. By default a depth is chosen for which the
+            drawing is readable. Modules are known if the forward pass ran under ``inspect.trace()``.
         params: names of leaves: a Module, a mapping from names to Tensors, or pairs as from ``named_parameters()``.
         repeats: fold equal consecutive blocks into one, marked with their number.
 
@@ -135,7 +135,7 @@ def draw(output: object, *, depth: int | None = None, params: object = None, rep
 
 
 def prepared(picture: Picture, repeats: bool) -> Picture:
-    """Return the picture ready for its layout: without repetitions, and with names, parts and gradients of boxes."""
+    """Return the picture ready for the layout: with folded repetitions, and names, parts and gradients of boxes."""
     picture.usual = usual_norm(picture)
     if repeats:
         picture = fold_repeats(picture)
@@ -147,7 +147,7 @@ def prepared(picture: Picture, repeats: bool) -> Picture:
 
 
 def picture_for(output: object, params: object, call: str) -> Picture:
-    """Return the picture of a user's argument, grouped by modules if these are known."""
+    """Return the picture of a user's argument, grouped by modules if the modules are known."""
     names = parameter_names(params, call)
     if is_value(output):
         picture = scalar_picture(output)

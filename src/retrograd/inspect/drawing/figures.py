@@ -31,7 +31,7 @@ class Figures(NamedTuple):
 
     @property
     def alarm(self) -> str:
-        """What is wrong with the values; empty for finite values."""
+        """The numbers of NaN and infinite elements as text; empty for finite values."""
         parts = [(self.nans, "NaN"), (self.infinities, "infinite")]
         return ", ".join(f"{count:,} {word}" for count, word in parts if count)
 

@@ -102,7 +102,7 @@ def variables() -> str:
 
 
 def legend(usual: float, widths: bool) -> str:
-    """Return the legend of the colors as HTML, with the norms at which they change, and of the ``widths``."""
+    """Return the legend as HTML: the colors with the norms at which they change, and the line width if ``widths``."""
     low, high = [[_rounded(usual * 10 ** (sign * step)) for step in STEPS] for sign in (-1, 1)]
     texts = [
         "zero",

@@ -93,7 +93,7 @@ def picture_of(outputs: Mapping[str, Tensor], names: Mapping[int, str]) -> Pictu
     """Return the picture of all operators that led to the outputs, with what traces know about them.
 
     Args:
-        outputs: the Tensors at its end, by name.
+        outputs: the Tensors at the end of the graph, by name.
         names: names of leaves, by id; other leaves have those of traces or of the caller's variables.
     """
     order, _ = reachable([x.grad_fn for x in outputs.values()])

@@ -1,7 +1,7 @@
 """Group operators into boxes, one per call of a module.
 
-Operators are in the order of their calls, which is a topological order, and a box is a contiguous part of it. So edges
-between boxes form no cycle, even if a module is called several times.
+Operators are in the order of their calls, which is a topological order, and a box is a contiguous part of this order.
+Edges between boxes therefore form no cycle, even if a module is called several times.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def group(picture: Picture, classes: Mapping[str, str]) -> None:
 
     Args:
         picture: the picture to which boxes are added; the ``path`` of a vertex says where it belongs.
-        classes: the class names of modules by dotted path, if known, besides those of the picture.
+        classes: the class names of modules by dotted path, if known, in addition to those of the picture.
     """
     box = -1
     path: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ def group(picture: Picture, classes: Mapping[str, str]) -> None:
 def _join_lists(picture: Picture) -> None:
     """Join the name of a list of modules with that of its item where other operators run between the items.
 
-    A ``ModuleList`` is not called, so its path has no operator of its own, and its items are modules of their own.
+    A ``ModuleList`` is not called, so no operator has its path, and each of its items has a separate box.
     """
     own = {vertex.path for vertex in picture.vertices}
     opened: Counter[tuple[str, ...]] = Counter()
@@ -101,9 +101,9 @@ def _unbox(picture: Picture) -> None:
 
 
 def _outermost(picture: Picture) -> set[tuple[str, ...]]:
-    """Return the paths that are the class of an outermost module, which need no box.
+    """Return the paths that are the class name of an outermost module, which needs no box.
 
-    If two models have paths in common, every path begins with such a class, and it needs a box.
+    If two models have paths in common, every path begins with a class name, and the outermost modules need boxes.
     """
     paths = {vertex.path for vertex in picture.vertices}
     longer = {path[0] for path in paths if len(path) > 1}

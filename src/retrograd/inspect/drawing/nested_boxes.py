@@ -1,4 +1,4 @@
-"""Divide long lists of operators into parts, name everything once, and compute the gradients of boxes.
+"""Divide long lists of operators into parts, make names unique, and compute the gradients of boxes.
 
 A program without modules may call thousands of operators in one place. They are drawn as nested boxes of consecutive
 operators, so that each level has a size that fits a screen.
@@ -11,7 +11,7 @@ from collections import Counter
 
 from .picture import LEAVES, Box, Picture
 
-MOST = 60  # operators and boxes beside each other
+MOST = 60  # the most operators and boxes directly in one box
 SIZE = 24  # the number of vertices of a part
 
 
@@ -50,7 +50,7 @@ def divide(picture: Picture) -> None:
 
 
 def _sort_boxes(picture: Picture) -> None:
-    """Renumber the boxes, outer before inner, and compute their depths; a repetition has that of the box around it."""
+    """Renumber the boxes, outer before inner, and compute their depths. A repetition does not increase the depth."""
     around = {key: list(picture.around(key)) for key in range(len(picture.boxes))}
     order = sorted(around, key=lambda key: len(around[key]))
     depth = {key: sum(picture.boxes[box].kind != "repetition" for box in around[key]) - 1 for key in order}
@@ -63,7 +63,7 @@ def _sort_boxes(picture: Picture) -> None:
 
 
 def _follow_readers(picture: Picture) -> None:
-    """Put leaves into the part that has all their readers."""
+    """Put parameters into the innermost part that contains all their readers."""
     around: dict[int, int] = {}
     for edge in picture.edges:
         if picture.vertices[edge.source].kind in LEAVES:
@@ -90,7 +90,7 @@ def name_once(picture: Picture) -> None:
 
 
 def add_box_flows(picture: Picture) -> None:
-    """Compute the gradients of boxes: of the parameters inside, together; else of the last operator inside."""
+    """Compute the gradient norms of boxes: of all parameters inside, or without parameters of the last operator."""
     squares: list[dict[int, float]] = [{} for _ in picture.boxes]
     last: list[tuple[float | None, ...]] = [() for _ in picture.boxes]
     for vertex in picture.vertices:

@@ -20,13 +20,13 @@ class Vertex:
     Args:
         key: its index in ``Picture.vertices``, where sources come before targets.
         kind: ``"input"``, ``"parameter"``, ``"operator"``, ``"view"``, ``"write"``, ``"function"`` or ``"output"``.
-        label: the first line of its text; ``note`` is the next line, and ``alarm`` says what is wrong with its values.
-        norms: the norms of its gradient; several for a vertex that represents several.
+        label: the first line of its text; ``note`` is the second line, and ``alarm`` reports NaN and infinities.
+        norms: the norms of its gradient; several numbers for a vertex that represents several vertices.
         shapes: the shapes of its outputs, or of an output itself; plain numbers have none.
-        names: the full names of a parameter, and of those that it stands for.
+        names: the full names of a parameter, and of the parameters that it represents.
         flows: by step, the norm of the gradient with respect to its (first) output; None where it is not known.
-        ends: for a vertex in a repetition, the flows of the last one that it stands for; else empty.
-        kept: the bytes that it keeps for the backward pass.
+        ends: for a vertex in a repetition, the flows of the last vertex that it represents; otherwise empty.
+        kept: the bytes that the operator saves for the backward pass.
         path: the modules around it, outermost first.
         box: the key of the box around it; -1 for none.
         details: the text shown when pointing at it.
@@ -49,7 +49,7 @@ class Vertex:
 
     @property
     def full_names(self) -> tuple[str, ...]:
-        """The names of a parameter, and of those that it stands for, with the paths of their modules."""
+        """The names of a parameter, and of the parameters that it represents, with the paths of their modules."""
         return self.names or (dict(self.details).get("name", self.label),)
 
 
@@ -67,9 +67,10 @@ class Box:
     """A call of a module (``kind`` is ``"module"``), a block that is repeated ``times`` times and shown once
     (``"repetition"``), or a ``"part"`` of a long list of operators.
 
-    A box comes after its ``parent``, the box around it. ``path`` is the module's path, else empty. ``recurrent`` says
-    whether the repetitions share their parameters. ``flows`` are, by step, the norm of the gradient of all parameters
-    inside, or of the results if there are no parameters; ``runs`` are those of each repetition at the last step.
+    A box comes after its ``parent``, the box around it. ``path`` is the path of a module, otherwise empty.
+    ``recurrent`` says whether the repetitions share their parameters. ``flows`` has, by step, the norm of the gradient
+    of all parameters inside, or of the results if there are no parameters; ``runs`` has this norm for each repetition
+    at the last step.
     """
 
     key: int
@@ -86,7 +87,7 @@ class Box:
 
     @property
     def curve(self) -> tuple[float | None, ...]:
-        """The norms of its small curve: over the steps, or over the repetitions if there is one step."""
+        """The norms of the curve in the box's title: over the steps, or over the repetitions if there is one step."""
         return self.flows if len(self.flows) > 2 else self.runs
 
 
@@ -95,8 +96,8 @@ class Picture:
     """Vertices in topological order, their edges, and boxes, outer before inner.
 
     ``steps`` are the titles of the steps for which gradients are known, and ``step`` is the index of the one shown.
-    Gradients near the norm ``usual`` are gray. ``classes`` are the class names of modules by path. ``unfolded``
-    are its ``sizes`` before repetitions were folded.
+    Gradients near the norm ``usual`` are gray. ``classes`` are the class names of modules by path. ``unfolded`` has the
+    ``sizes`` of the picture before repetitions were folded.
     """
 
     vertices: list[Vertex] = field(default_factory=list)
@@ -120,7 +121,7 @@ class Picture:
         return item.flows[self.step] if self.step < len(item.flows) else None
 
     def flow_in(self, vertex: Vertex, box: int) -> float | None:
-        """Return the norm of a vertex's gradient on its edges in a box; outside of its repetition, that of the end."""
+        """Return the gradient norm for a vertex's edges in a box; outside of its repetition, that of the last piece."""
         flows = vertex.ends if vertex.ends and self.repetition(vertex) not in self.around(box) else vertex.flows
         return flows[self.step] if self.step < len(flows) else None
 
@@ -135,12 +136,12 @@ class Picture:
         return vertex
 
     def around(self, box: int) -> Iterator[int]:
-        """Yield the box and those around it, inner before outer."""
+        """Yield the box and the boxes around it, inner before outer."""
         while box >= 0:
             yield box
             box = self.boxes[box].parent
 
     def common(self, a: int, b: int) -> int:
-        """Return the innermost box around both, -1 for none."""
+        """Return the innermost box around two boxes, -1 for none."""
         outer = set(self.around(a))
         return next((box for box in self.around(b) if box in outer), -1)

@@ -105,7 +105,7 @@ def traced_picture(trace: Records, call: str, given: Sequence[Step] = ()) -> Pic
 
 
 def _read_later(trace: Records) -> set[int]:
-    """Return the numbers of the records of backward passes that operators outside of them depend on."""
+    """Return the indices of records in backward passes on whose results operators outside of backward passes depend."""
     pending = [x.source for record in trace if record.phase == "forward" for x in record.inputs]
     found: set[int] = set()
     while pending:
@@ -117,8 +117,10 @@ def _read_later(trace: Records) -> set[int]:
 
 
 def _left_behind(end: Record, records: list[Record], unread: Container[int]) -> bool:
-    """Return whether a nested module computed a result that is read after this unread one, which it did not return.
-    (Attention computes keys that it does not need, and deep models have many of them.)"""
+    """Return whether an unread result belongs to a nested module whose last result is read: it was not returned.
+
+    (Attention computes keys that it does not need, and deep models have many such results.)
+    """
     if "." not in end.module:
         return False
     after = records[bisect_right(records, end.index, key=attrgetter("index")) :]
@@ -127,7 +129,7 @@ def _left_behind(end: Record, records: list[Record], unread: Container[int]) -> 
 
 
 def _source(source: Record | Departure | None) -> Record | None:
-    """Return the record of an input, also if the input has left the graph since."""
+    """Return the record that computed an input, also if the value left the graph in between."""
     while isinstance(source, Departure):
         source = source.source
     return source

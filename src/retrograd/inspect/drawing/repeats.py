@@ -110,7 +110,10 @@ class _Folding:
         return None
 
     def _verified(self, items: list[Item], start: int, period: int, length: int) -> Run | None:
-        """Return the run in a stretch of equal signatures whose pieces pass on the fewest values, if worth folding."""
+        """Return the run, in a stretch of equal signatures, whose pieces pass the fewest values to the next piece.
+
+        Return None if folding the run hides too few vertices.
+        """
         times = length // period + 1
         slack = length % period
         choices = []
@@ -137,7 +140,7 @@ class _Folding:
         ]
 
     def _count_connections(self, items: list[Item], run: Run) -> int:
-        """Return how many values of the first piece the second reads."""
+        """Return the number of values of the first piece that the second piece reads."""
         pieces = self._pieces(items, Run(run.start, run.period, 2))
         first = set(pieces[0])
         return len({(e.source, e.output) for key in pieces[1] for e in self.inputs[key] if e.source in first})
@@ -156,7 +159,7 @@ class _Folding:
                 elif source.kind == "parameter":
                     number = leaves.setdefault(edge.source, len(leaves))
                     joined.append((edge.input, source.kind, source.shapes, number))
-                else:  # the first piece may read another output than the others: an initial state
+                else:  # the first piece may read an initial state instead
                     joined.append(edge.input)
             parts.append((vertex.label, vertex.kind, vertex.shapes, self._inside(vertex, item.box), tuple(joined)))
         return tuple(parts)
@@ -198,7 +201,7 @@ class _Folding:
         return all(place.get(reader, (-1, 0))[0] == piece for reader in self.readers[key])
 
     def fold(self, parent: int, items: list[Item], run: Run) -> int:
-        """Replace all pieces by the first one, and return its box."""
+        """Replace all pieces by the first piece, and return its box."""
         pieces = self._pieces(items, run)
         place = {key: i for i, piece in enumerate(pieces) for key in piece}
         hidden: dict[int, list[int]] = {}
@@ -218,7 +221,7 @@ class _Folding:
             _add_hidden_details(self.vertices[shown], [self.vertices[key] for key in keys])
         for number, edge in enumerate(self.picture.edges):
             pair = place.get(edge.source), place.get(edge.target)
-            if None not in pair and pair != (0, 0):  # also those inside of hidden pieces, which the first piece shows
+            if None not in pair and pair != (0, 0):  # including vertices inside of hidden pieces
                 self.dropped.add(number)
         first = items[run.start]
         if run.period == 1 and first.box >= 0:
@@ -302,7 +305,7 @@ def _few(texts: list[str]) -> list[str]:
 
 
 def _farthest(norms: tuple[float | None, ...]) -> float | None:
-    """Return the norm that is farthest from the last one, which is the nearest to the loss."""
+    """Return the norm that differs most from the last norm, which is the nearest to the loss, by ratio."""
     known = [norm for norm in norms if norm is not None]
     if not known or 0.0 in known or math.inf in known or not known[-1]:
         return None if not known else math.inf if math.inf in known else 0.0
@@ -318,7 +321,7 @@ def _add_hidden_details(shown: Vertex, hidden: list[Vertex]) -> None:
         shown.details.append((f"gradient norm, {len(latest)} repetitions", ", ".join(_few(latest))))
     if shown.kind not in LEAVES:
         shown.ends = hidden[-1].ends or hidden[-1].flows
-    # The color is that of the repetition whose gradient is farthest from the others': vanishing shows at the first.
+    # The color is that of the repetition whose gradient differs most from the last one's, so that vanishing is visible.
     together = [vertex.flows for vertex in (shown, *hidden) if len(vertex.flows) == len(shown.flows)]
     shown.flows = tuple(_farthest(norms) for norms in zip(*together, strict=True))
     if shown.kind == "parameter":

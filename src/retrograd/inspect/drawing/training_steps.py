@@ -1,6 +1,7 @@
-"""The steps of a trace: forward passes, each with its backward passes. One is drawn, without updates of buffers.
+"""The steps of a trace: forward passes, each with its backward passes. One step is drawn, without updates of buffers.
 
-Steps with the same operators as the one drawn lend it their gradients, so that a page can show how these change.
+Gradients of other steps with the same operators are shown in the same drawing, so that a page can show how gradients
+change.
 Updates of a module's buffers, such as the running statistics of batch norm, are folded into the module's operator.
 """
 
@@ -18,9 +19,9 @@ _MOST = 60  # steps whose gradients are kept
 
 
 class Step(NamedTuple):
-    """The forward operators of a step, and the gradients of its leaves by their number.
+    """The forward operators of a step, and the gradients of its leaves by the leaves' numbers.
 
-    ``norms`` are those of the operators' gradients by index of a record, for a step that has the records of another.
+    A step that uses the records of another step has ``norms``: the norms of the operators' gradients by record index.
     """
 
     number: int
@@ -30,19 +31,19 @@ class Step(NamedTuple):
 
     @property
     def signature(self) -> tuple[Hashable, ...]:
-        """The properties in which two steps must agree to be drawn as one."""
+        """The properties that must be equal for two steps to share a drawing."""
         return tuple([(record.operator, record.module, record.shape) for record in self.records])
 
 
 def steps_of(trace: Records, records: Sequence[Record]) -> list[Step]:
     """Return the steps of a trace, whose operators to draw are ``records``, in order; at least one.
 
-    A step ends with a backward pass after which no operator reads a result from before it.
+    A step ends with a backward pass, if no later operator reads a result that was computed before its end.
     """
     ends = sorted({count for count, _, _ in trace._leaves})
     if not ends or not records:
         return [Step(1, list(records), {number: found for _, number, found in trace._leaves})]
-    oldest: dict[int, int] = {}  # by record: the first record that it or a later one reads
+    oldest: dict[int, int] = {}  # by record: the first record that this or a later record reads
     reads = 1 << 60
     for record in reversed(records):
         sources = [x.source for x in record.inputs if isinstance(x.source, Record) and x.requires_grad and not x.leaf]
@@ -72,7 +73,7 @@ def drawn_step(steps: Sequence[Step]) -> Step:
 
 
 def alike(steps: Sequence[Step], drawn: Step) -> list[Step]:
-    """Return the steps with the operators of the one drawn, thinned to a number that a page can hold."""
+    """Return the steps with the same operators as the drawn step, at most as many as a page can show."""
     signature = drawn.signature
     found = [step for step in steps if step.signature == signature]
     every = -(-len(found) // _MOST)
@@ -80,7 +81,7 @@ def alike(steps: Sequence[Step], drawn: Step) -> list[Step]:
 
 
 def flows_of(steps: Sequence[Step], place: int) -> tuple[float | None, ...]:
-    """Return the gradient norms of the record at a place, by step."""
+    """Return the gradient norms, by step, of the record at a position in each step."""
     found = [_norm(step, step.records[place]) for step in steps]
     return () if all(x is None for x in found) else tuple(found)
 
@@ -98,9 +99,9 @@ def leaf_flows(steps: Sequence[Step], leaf: int) -> tuple[float | None, ...]:
 
 
 def without_buffer_updates(records: Sequence[Record]) -> tuple[list[Record], dict[int, list[str]]]:
-    """Return the records without updates of buffers, and the names of the buffers by the record that stands for them.
+    """Return the records without updates of buffers, and the names of updated buffers by the record that shows them.
 
-    An update writes to a Tensor outside of the graph, in a module, and no other operator of the step reads it.
+    An update of a buffer is a write by a module to a Tensor outside of the graph that no other operator reads.
     """
     readers: dict[int, list[int]] = {}
     for record in records:

@@ -96,7 +96,7 @@ def tree_text(picture: Picture, width: int = 120) -> str:
 
 
 def _live(picture: Picture, reads: list[list[int]]) -> set[int]:
-    """Return the vertices that outputs depend on; all, if there is no output."""
+    """Return the vertices on which outputs depend; all vertices if there is no output."""
     found = {vertex.key for vertex in picture.vertices if vertex.kind == "output"}
     if not found:
         return set(range(len(picture.vertices)))
@@ -171,8 +171,9 @@ def _alarm(vertex: Vertex) -> str:
 
 
 def _counted(lines: list[str]) -> Iterator[str]:
-    """Yield the lines with repeated blocks replaced by a count. Blocks may differ in numbers of modules and results
-    by constant steps."""
+    """Yield the lines with repeated blocks replaced by a count.
+
+    The numbers of modules and results in a block may differ from those in the previous block by a constant."""
     patterns = [_NUMBER.sub("#", line) for line in lines]
     numbers = [[(x[0] == "#", int(x.lstrip("#"))) for x in _NUMBER.findall(line)] for line in lines]
     i = 0
@@ -198,9 +199,9 @@ def _counted(lines: list[str]) -> Iterator[str]:
 def _steps(
     patterns: list[str], numbers: list[list[tuple[bool, int]]], start: int, period: int
 ) -> tuple[set[int], set[int]] | None:
-    """Return the steps of the numbers of results and of modules from the previous block; None if the blocks differ.
+    """Return by how much the numbers of results and of modules grew since the previous block; None if blocks differ.
 
-    Numbers may also be constant: of results that all blocks read, and of enclosing modules.
+    Numbers may also be constant: those of results that all blocks read, and of enclosing modules.
     """
     pieces = slice(start - period, start), slice(start, start + period)
     if patterns[pieces[0]] != patterns[pieces[1]]:

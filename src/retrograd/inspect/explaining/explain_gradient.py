@@ -52,8 +52,9 @@ def explain(
     Raises:
         TypeError: loss or tensor is not a Tensor.
         IndexError: the index is out of range.
-        RuntimeError: the loss has no graph, or the graph was freed and ``gradient`` is given. After ``backward()`` the
-            explanation has ``.grad``, the operators that read the Tensor, and what a trace saw, but no parts.
+        RuntimeError: the loss has no graph, or the graph was freed and ``gradient`` is given. After ``backward()``
+            without ``gradient``, the explanation has ``.grad``, the operators that read the Tensor, and the records of
+            a trace, but no parts.
 
     >>> w = rg.tensor([1.0, 2.0], requires_grad=True)
     >>> loss = (w * 5).sum() - (w * w).sum()

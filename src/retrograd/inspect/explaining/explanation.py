@@ -91,12 +91,12 @@ class Explanation:
         Args:
             what: ``"use"`` gives one part per operator call that reads the Tensor; ``"line"`` (``file.py:31``) and
                 ``"module"`` group these calls. ``"term"`` gives one part per term of the loss, as added by + and -,
-                with its sign. ``"example"`` gives one part per example of the batch, and "the rest" for what flows
-                through no example.
+                with its sign. ``"example"`` gives one part per example of the batch, and "the rest" for the gradient
+                that flows through no example.
 
-        An example's part is what flows through its row of the loss's unreduced terms. If an operator couples the
-        examples, as batch norm does, the part is the gradient of that example's loss with respect to the Tensor,
-        through all rows.
+        An example's part is the gradient that flows through its row of the loss's unreduced terms. If an operator
+        couples the examples, as batch norm does, the part is the gradient of that example's loss with respect to the
+        Tensor, through all rows.
 
         Raises:
             ValueError: an unknown kind of part, or no batch axis was found.
@@ -177,7 +177,7 @@ class Explanation:
 
     # As text
 
-    _gradient = "gradient"  # what the text calls ``total``
+    _gradient = "gradient"  # the word for ``total`` in the text
 
     def __repr__(self) -> str:
         return str(self)
@@ -241,7 +241,10 @@ class Explanation:
         return lines
 
     def _jvp_parts_text(self, parts: Sequence[tuple[Label, list[Root]]], prefix: str = "") -> str:
-        """Return the text of parts that are too many for a backward pass each, from one forward-mode pass; else ""."""
+        """Return the text of the parts from one forward-mode pass, if there are too many for a backward pass each.
+
+        Return "" if there are few parts.
+        """
         assert self._flow is not None
         if len(parts) * len(self._flow.order) <= MAX_VISITS or len(parts) < 2:
             return ""
@@ -256,7 +259,7 @@ class Explanation:
         return f"{self._listed(named, prefix)}; sum {math.fsum(figures):+.4g}, {checked}{_cancelled(flowing, rest)}"
 
     def _listed(self, figures: Mapping[Label, float], prefix: str) -> str:
-        """Return the largest figures with their labels, and the sum of the others."""
+        """Return the largest numbers with their labels, and the sum of the other numbers."""
         ranked = sorted(figures, key=lambda label: -abs(figures[label]))
         shown = max(1, min(SHOWN, sum(map(bool, figures.values()))))
         shown += len(ranked) == shown + 1  # "1 others" is never printed
@@ -267,7 +270,7 @@ class Explanation:
         return ", ".join(texts)
 
     def _parts_text(self, parts: Parts, prefix: str = "") -> str:
-        """Return ``+812.4 from model.py:31, -811.9 from model.py:44`` with the sum, and how much of it cancels."""
+        """Return ``+812.4 from model.py:31, -811.9 from model.py:44`` with the sum, and the share that cancels."""
         if not self._finite(self.total):
             bad = [f"{prefix if isinstance(x, int) else ''}{x}" for x, g in parts.items() if not self._finite(g)]
             return (
@@ -276,7 +279,7 @@ class Explanation:
         figures: dict[Label, float] = {label: self._figure(g) for label, g in parts.items()}
         added_up: Any = sum(parts.values())
         off = abs(added_up - self.total).max() if self.total.size else 0
-        # Parts that cancel have rounding errors of their own size, and so have the uses that an example's part adds.
+        # Parts that cancel have rounding errors relative to the size of the parts, and so have the uses behind a part.
         added = [*parts.values(), *self.by("use").values()]
         size = max([float(abs(g).max()) for g in added if g.size], default=0.0)
         rounding = max(precision(self.total.dtype), self._flow.precision if self._flow is not None else 0.0)
@@ -302,7 +305,7 @@ class Explanation:
 
 
 def _wrapped(line: str, width: int) -> str:
-    """Wrap a line at spaces; the lines that follow are indented below its text."""
+    """Wrap a line at spaces; further lines are indented below the text of the line."""
     indent = len(line) - len(line.lstrip()) + 4
     return "\n".join(
         wrap(line, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False) or [line]
@@ -310,7 +313,7 @@ def _wrapped(line: str, width: int) -> str:
 
 
 def _cancelled(flowing: float, rest: float) -> str:
-    """Return how much cancels, if more than half does."""
+    """Return a text with the percentage that cancels, if it is more than half."""
     return f"; {100 * (1 - abs(rest) / flowing):.4g}% of it cancels" if flowing and abs(rest) < 0.5 * flowing else ""
 
 

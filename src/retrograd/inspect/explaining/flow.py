@@ -35,7 +35,7 @@ class Flow:
         roots: pairs of a node (or leaf) and its cotangent.
         edge: the node or leaf whose gradient is explained, or None.
         order: all nodes, latest first.
-        useful: ``edge`` and the nodes above it.
+        useful: ``edge`` and the nodes between the roots and ``edge``.
     """
 
     def __init__(self, roots: Sequence[Root], edge: Edge) -> None:
@@ -140,7 +140,7 @@ def sends(node: Node, g: object) -> Iterator[tuple[int, Array]]:
 
 
 class _watched_by(Mode):
-    """Replace this thread's observers with the given ones."""
+    """Replace this thread's observers with the given observers."""
 
     def __init__(self, observers: tuple[Observer, ...]) -> None:
         super().__init__()
@@ -163,7 +163,7 @@ class PathObserver(Observer):
     Attributes:
         uses: by node that reads the node or leaf, the cotangent that the node sends.
         ends: pairs of a node that receives a cotangent and sends only zeros, and that cotangent.
-        faint: the nodes that send less than the rounding error of what they receive.
+        faint: the nodes that send cotangents smaller than the rounding error of the cotangents that they receive.
         cancelled: pairs of a node whose incoming cotangents sum to zero, and the nodes that sent them.
     """
 

@@ -19,8 +19,8 @@ _FREED = "backward() has freed the graph; call explain before backward(), or use
 class FreedGraphExplanation(Explanation):
     """The explanation of a gradient whose graph was freed: the gradient, and where it became zero or was lost.
 
-    There are no parts as arrays and no paths, since they need the derivative rules; the text has the norms that a
-    trace saw. ``total`` is ``.grad``, which may include gradients of other backward passes.
+    There are no parts as arrays and no paths, since computing them needs the saved values; the text has the norms that
+    a trace recorded. ``total`` is ``.grad``, which may include gradients of other backward passes.
     """
 
     _gradient = ".grad after backward()"
@@ -62,7 +62,7 @@ class FreedGraphExplanation(Explanation):
 
 
 def _uses(order: Sequence[Node], edge: object, traces: Sequence[Recorder]) -> list[str]:
-    """Return the operators that read the Tensor, with the norms of what they sent to it if a trace saw these."""
+    """Return the operators that read the Tensor, with the norms of the gradients that they sent if a trace has them."""
     readers = [node for node in order if any(parent is edge for parent in node.parents)]
     if not readers:
         return []

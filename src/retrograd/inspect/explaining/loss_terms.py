@@ -46,7 +46,7 @@ def _adding(flow: Flow) -> set[Node]:
 
 
 def _connected(flow: Flow, fits: Callable[[Node], bool]) -> set[Node]:
-    """Return the nodes that satisfy ``fits`` and are connected to the loss through nodes that do."""
+    """Return the nodes that satisfy ``fits`` and are connected to the loss through nodes that satisfy it."""
     found: set[Node] = set()
     stack = [root for root, _ in flow.roots]
     while stack:
@@ -72,8 +72,8 @@ def examples(flow: Flow, batch: Sequence[Tensor] | None) -> Iterator[tuple[str |
     """Yield each example's number and its part of the cotangents of the loss's unreduced terms.
 
     The unreduced terms are the first Tensors below the loss whose axis 0 has the batch's length and that depend on
-    data, not only on parameters. The part of example ``i`` flows through rows ``i`` of these Tensors. What flows past
-    them (a penalty on weights) is "the rest".
+    data, not only on parameters. The part of example ``i`` flows through rows ``i`` of these Tensors. The gradient that
+    flows through none of them, such as that of a penalty on weights, is "the rest".
     """
     count = number_of_examples(flow, batch)
     readers = _readers(flow, count, batch or ())

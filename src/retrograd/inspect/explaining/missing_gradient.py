@@ -43,12 +43,12 @@ def reasons_of_none(
 
 
 class _ValueHistory:
-    """What happened to a Tensor's values, according to a trace."""
+    """The calls that read a Tensor's values, and where these values left the graph, according to a trace."""
 
     def __init__(self, recorder: Recorder, tensor: Tensor, loss: Tensor) -> None:
         self.source = recorder.source(tensor)
         self.leaf = recorder.names.number(tensor) if tensor._node is None else 0
-        self.read: list[Record | Departure] = []  # in order: all that read its values
+        self.read: list[Record | Departure] = []  # in order: the calls and departures that read its values
         ids: set[int] = set()
         for step in _in_order(recorder):
             inputs = step.inputs if isinstance(step, Record) else (step,)
@@ -125,7 +125,7 @@ def _of_call(step: Record) -> str:
 
 
 def _made_without_graph(source: Record | Departure | None) -> str:
-    """Return why the result of ``source`` needs no gradient although an input of it did."""
+    """Return why the result of ``source`` requires no gradient although one of its inputs does."""
     if isinstance(source, Departure):
         return _of_departure(source) if source.requires_grad else ""
     if source is None or source.operator.endswith("_") or not any(x.requires_grad for x in source.inputs):

@@ -62,8 +62,9 @@ def distinct_texts(paths: Sequence[Path]) -> list[str]:
 def largest_paths(flow: Flow, total: Array, index: tuple[int, ...] | None) -> list[Path]:
     """Return the paths with the largest share of a gradient's element, or of the gradient along its own direction.
 
-    The search is best first, from the loss down. A partial path has the value that flows through its last operator: the
-    cotangent there times the derivative of that operator's output in the direction of the element.
+    The search starts at the loss and extends the partial path with the largest value first. The value of a partial path
+    is the part that flows through its last operator: the cotangent at this operator times the derivative of the
+    operator's output in the direction of the element.
     """
     direction = _direction(total, index)
     if direction is None:

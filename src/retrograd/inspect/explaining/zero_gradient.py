@@ -33,7 +33,7 @@ def reasons_of_zero(
     observed: PathObserver,
     names: dict[int, str],
 ) -> list[str]:
-    """Return why a gradient is zero, wholly or at the index, and what else is unusual about it."""
+    """Return why a gradient is zero, at all elements or at the index, and other unusual properties of the gradient."""
     reasons = []
     if tensor._node is not None and not tensor.retains_grad:
         made = call_of(tensor._node)
@@ -101,7 +101,7 @@ def _of_element(flow: Flow, index: tuple[int, ...], total: Array, names: dict[in
 
 
 def _ended(flow: Flow, node: Node, g: Array | None, reach: Array | None, names: dict[int, str]) -> str:
-    """Return why a node passes on nothing of a cotangent ``g``, or of a change of its input where ``reach`` is true."""
+    """Return why a node passes on zeros for a cotangent ``g``, or no change of its input where ``reach`` is true."""
     call, operator = call_of(node), node.operator
     if user_function(node.plan.primitive) is not None:
         return f"the backward of {call} returns zeros"
@@ -163,7 +163,7 @@ def _of_rectifier(
 
 
 def _sign_of_input(node: Node, x: Array | None, where: Array | None = None) -> str:
-    """Return the sign of a rectifier's input where it is not positive, from what the rule or a trace knows of it."""
+    """Return the sign of a rectifier's input where it is not positive, from values that the rule or a trace saved."""
     inputs = getattr(node.site, "inputs", None)
     values, sample = [getattr(inputs[0].source, name, None) if inputs else None for name in ("values", "samples")]
     if x is None and where is not None and sample and sample[0] is not None and sample[0].size == where.size:
@@ -176,7 +176,7 @@ def _sign_of_input(node: Node, x: Array | None, where: Array | None = None) -> s
 
 
 def _of_single(operator: str, call: str, read: dict[str, Any], node: Node) -> str:
-    """Return a reason for softmax, and for operators that contain one, over a single element."""
+    """Return the reason for softmax over a single element, also within another operator."""
     if "softmax" not in operator and operator not in ("cross_entropy", "logsumexp"):
         return ""
     shape = read["x"].shape if is_array(read.get("x")) else node.shape
@@ -212,7 +212,7 @@ def _of_minimum(operator: str, call: str, arrays: dict[str, Array]) -> str:
 
 
 def _of_zero_factor(flow: Flow, node: Node, call: str, read: dict[str, object], names: dict[int, str]) -> str:
-    """Return a reason for a product with a factor that is all zero."""
+    """Return the reason for a product with a factor of zeros."""
     inputs = node.plan.primitive.inputs
     if not node.operator.startswith(_PRODUCTS):
         return ""
@@ -231,7 +231,7 @@ def _of_zero_factor(flow: Flow, node: Node, call: str, read: dict[str, object], 
 
 
 def _of_cancellation(operator: str, call: str) -> str:
-    """Return a reason for operators that remove a component of their input."""
+    """Return the reason for operators that remove a component of their input, such as the mean."""
     if operator in _NORMALIZING:
         return f"the upstream gradient changes only mean and scale, which {call} removes"
     if operator in ("softmax", "log_softmax"):

@@ -24,7 +24,7 @@ class _Place(NamedTuple):
 
 
 class GradientNorms:
-    """The norms of one backward pass, and their bounds, relative to the norm at the start."""
+    """The gradient norms of one backward pass, and their bounds, relative to the norm at the start."""
 
     def __init__(self, vanishing: float | None, exploding: float | None) -> None:
         self.vanishing = vanishing

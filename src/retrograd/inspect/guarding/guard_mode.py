@@ -40,15 +40,15 @@ _WALKS = 3  # records are deleted after this number of backward passes
 class guard(Mode):
     """Stop at the first NaN, infinity or overflow, forward or backward, and report its origin.
 
-    The report names line, operator and module, the first bad index and the number of bad elements, the values there,
-    the rule of arithmetic that produced them, and the operators back to the line of the cause. Operators without a
-    gradient are checked, too. Intended infinities (``masked_fill(mask, -inf)``, ``full(n, -inf)``, the logarithm of a
-    mask) do not stop the program; a NaN computed from them does.
+    The report names line, operator and module, the index of the first bad element and the number of bad elements, the
+    input values there, the rule of arithmetic that produced the bad element, and the operators back to the line of the
+    cause. Operators without a gradient are also checked. Intended infinities (``masked_fill(mask, -inf)``,
+    ``full(n, -inf)``, the logarithm of a mask) do not stop the program; a NaN computed from them does.
 
     ``vanishing`` and ``exploding`` bound the gradient norms of each backward pass. A backward pass that exceeds a bound
     ends with an error that contains a chart of the norms.
 
-    A context manager and a decorator, for the thread that enters it.
+    Use ``guard`` as a context manager or a decorator; it checks the thread that enters it.
 
     Args:
         vanishing: the smallest norm of a gradient, relative to the norm at the start of the backward pass.
@@ -133,7 +133,7 @@ class _GuardObserver(Watched):
         self._scaled: WeakSet[Node] = WeakSet()  # losses multiplied by a GradScaler
         self._scaled_walk = False
         self._intended = ""  # the report of an overflow after which a GradScaler may skip the step
-        self._muted = False  # whether gradients contain that overflow; results computed from them are not reported
+        self._muted = False  # whether gradients contain this overflow, so that nothing more is reported
 
     def record_statistics(self, record: Record, array: Array, gradient: bool) -> None:
         if gradient:
@@ -149,7 +149,7 @@ class _GuardObserver(Watched):
         raise GuardError(story)
 
     def _compose_report(self, story: Callable[..., str], record: Record | None, *args: object) -> None:
-        """Compose a report and stop; an error in the report must not hide the finding."""
+        """Compose a report and stop; if composing fails, report the bad number without details."""
         self.overflows = False
         try:
             with unobserved():
@@ -330,7 +330,7 @@ class _GuardObserver(Watched):
 
     def left(self, node: Node) -> None:
         super().left(node)
-        if len(self._incoming) > 1:  # the first one stays: it marks that the pass has begun
+        if len(self._incoming) > 1:  # the first entry stays: it shows that the pass has begun
             self._incoming.pop()
 
     def sent(self, node: Node, index: int, given: object, g: object, before: object) -> None:

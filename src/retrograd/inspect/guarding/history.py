@@ -78,7 +78,7 @@ class Past(NamedTuple):
         return g is not None and not element(getattr(g, "array", g), index)
 
     def is_overwritten(self, index: Index, value: Array, output: int = 0) -> bool:
-        """Return whether the program has overwritten inputs without an operator: they no longer give this value."""
+        """Return whether the inputs no longer give this value: the program has overwritten them without an operator."""
         if self.primitive is None or isinstance(self.primitive.forward, MethodType):  # not known, or a custom Function
             return False
         if any(isinstance(x, _Lost) for x in self.inputs):
@@ -98,7 +98,7 @@ class Past(NamedTuple):
 
 
 def as_read(x: object, written: Array, before: Array) -> object:
-    """Return an input of an in-place operator; if it shares the written memory, as it was before the write."""
+    """Return an input of an in-place operator with its values before the write, if it shares the written memory."""
     if not is_array(x) or owner_of(x) is not owner_of(written):
         return x
     if x is written:
@@ -196,7 +196,7 @@ class History:
 
 
 class Link(NamedTuple):
-    """A step of the way back: the operator, what it computed, whether it only moved the element, and whether its
+    """A step of the way back: the operator, a text on its result, whether it only moved the element, and whether its
     inputs are known."""
 
     record: Record
@@ -206,7 +206,7 @@ class Link(NamedTuple):
 
 
 class Way(NamedTuple):
-    """The way back from an element: the operators that computed it, and the leaf where it ends, if it ends at one."""
+    """The way back from an element: the operators that computed it, and the leaf where the way ends, or None."""
 
     links: list[Link]
     leaf: Input | None
@@ -215,7 +215,7 @@ class Way(NamedTuple):
 
 
 def way_back(history: History, start: Input, array: Array, place: int, bad: Predicate) -> Way:
-    """Follow an element of an input back to the first operator or leaf that was ``bad``."""
+    """Follow an element of an input back to the first operator or leaf with a ``bad`` value."""
     links: list[Link] = []
     x, steps = start, 0
     while True:
@@ -276,8 +276,8 @@ def _culprit(values: Sequence[Array | None], past: Past, bad: Predicate) -> int 
 def _carries(operator: str, values: Sequence[Array | None], number: int, out: Array, bad: Predicate) -> bool:
     """Return whether a bad input is the cause of a bad output.
 
-    A value that is too large makes results too large. A value outside a domain, such as a negative number, is the cause
-    only if it outweighs the other terms of a sum, or decides the sign of a product.
+    An input that is too large causes outputs that are too large. An input outside a domain, such as a negative number,
+    is the cause only if it outweighs the other terms of a sum, or decides the sign of a product.
     """
     if not bad(np.array([0.0, -1.0, -2.0, 2.0])).any():
         return True

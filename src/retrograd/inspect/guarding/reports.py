@@ -65,9 +65,9 @@ def _inputs_at(record: Record, past: Past, places: Sequence[Array | None], findi
 def _back(
     watch: Watched, past: Past, places: Sequence[Array | None], finding: Finding, derivative: str = ""
 ) -> list[str]:
-    """Return the way back from the culprit to the first operator or leaf with such a value.
+    """Return the way back from the input that caused the finding to the first operator or leaf with such a value.
 
-    ``derivative`` is the operator whose derivative is not finite there, if its result is.
+    ``derivative`` is the name of an operator whose result is finite there, but whose derivative is not.
     """
     number = finding.culprit
     assert number is not None
@@ -320,7 +320,7 @@ def _mask(watch: Watched, record: Record, index: Index) -> Record | None:
 
 
 def _reads(past: Past, record: Record) -> int | None:
-    """Return the number of the call's input that is the record's output."""
+    """Return the index of the call's input that is the output of the record."""
     return next((i for i, x in enumerate(past.sources) if x is not None and x.source is record), None)
 
 
@@ -350,7 +350,7 @@ def _at(index: Index) -> str:
 
 
 def _where(index: Index, bad: Array, out: Array) -> str:
-    """Return where the first bad element is and how many are like it: NaN, inf or -inf."""
+    """Return the index of the first bad element, and how many elements are NaN, inf or -inf, as text."""
     if bad.size <= 1:
         return ""
     value = element(out, index)
@@ -377,7 +377,7 @@ def _advice(record: Record, finding: Finding) -> str:
 
 
 def _safe_call(operator: str) -> str:
-    """Return the call of an operator between two masks; the inner mask gives it a value with a finite derivative."""
+    """Return code that calls an operator between two masks: the inner one replaces values with infinite derivatives."""
     if operator == "div":
         return "where(mask, x / where(mask, y, 1.0), 0.0)"
     if operator == "pow":

@@ -70,7 +70,7 @@ def histogram(values: np.ndarray) -> str:
 
 
 def blocks(values: np.ndarray, rows: int = ROWS, columns: int = COLUMNS) -> np.ndarray:
-    """Return the means of blocks, at most so many rows and columns."""
+    """Return an array of at most ``rows`` x ``columns`` numbers: the means of blocks of the values."""
     for axis, most in ((0, rows), (1, columns)):
         length = values.shape[axis]
         if length > most:

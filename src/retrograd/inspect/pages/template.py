@@ -47,7 +47,7 @@ def json_inside(data: object) -> str:
 
 @cache
 def asset(package: str, name: str) -> str:
-    """Return the text of a file beside the modules of a package."""
+    """Return the text of a file in the folder of a package."""
     return files(package).joinpath(name).read_text(encoding="utf-8")
 
 

@@ -23,7 +23,7 @@ from ...core.source_location import Site, stack_of
 Stack = tuple[Site, ...]
 
 _LIBRARIES = ("<frozen ", *{get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")})
-_SECONDS = 0.002  # between samples
+_SECONDS = 0.002  # the time between two samples
 _SWITCH = 1e-4  # Python's switch interval during a profile, so that the sampling thread gets to run
 _usual: list[float] = []  # the switch interval before the first active profile
 _running: set[int] = set()  # the threads being sampled
@@ -44,15 +44,15 @@ class OutsideTime:
         self.charged = 0.0  # seconds charged to operators
         self._samples: list[tuple[Stack, float]] = []
         self._loaded = 0.0  # the weight of the samples inside a loader
-        self._since = 0.0  # the end of the last operator, backward pass or step,
-        self._idle = 0.0  # on the clock that includes the observers' time
+        self._since = 0.0  # the end of the last operator, backward pass or step, on the clock without observers' time
+        self._idle = 0.0  # the same on the clock that includes the observers' time
         self._began = self._charged = 0.0  # start of the outermost active operator, and the charge at that time
         self._caller: Stack = ()
         self._ends: list[float] = []
         self._base = 0
 
     def start(self, base: int, spent: dict[str, float]) -> tuple[Callable[[], object], ...]:
-        """Start the account; return functions to call at the end, none of which is Python code."""
+        """Start to measure; return the functions to call at the end, which are all written in C."""
         self.finish()
         self._base = base
         self._ends.clear()
@@ -81,7 +81,7 @@ class OutsideTime:
         return self._caller
 
     def finish(self) -> None:
-        """Account for the time from the last operator to the end."""
+        """Add the time from the last operator to the end."""
         if self._ends:
             end, spent = self._ends
             self._ends.clear()

@@ -21,9 +21,9 @@ class profile(Profiled, Mode):  # type: ignore[misc]  # no file, though Mode is 
     """Measure a program: seconds forward and backward and the bytes saved in between, by operator, line and module.
 
     The time of the measurement itself is excluded. The time of derivative rules is charged to the line that called the
-    operator. All other time (data loading, the optimizer, NumPy) is charged, as ``other``, to the line that took it, so
-    that all lines add up to the whole time, ``wall``; between operators, lines are sampled. A context manager around a
-    step or any part of a program; entering it again adds to its figures.
+    operator. All other time (data loading, the optimizer, NumPy) is charged, as ``other``, to the line that ran at that
+    time, so that all lines add up to the whole time, ``wall``; between operators, lines are sampled. Use ``profile`` as
+    a context manager around a step or any part of a program; entering it again adds to its figures.
 
     ``print(p)`` lists the program's files with times and bytes per line, and the arrays that were alive at the peak.
 

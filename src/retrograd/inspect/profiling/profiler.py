@@ -41,7 +41,7 @@ class Profiler(Recorder):
         self.stacks: dict[int, tuple[Site, ...]] = {}
         self.live = LiveArrays()
         self.outside = OutsideTime()
-        self.loaded: set[int] = set()  # records of operators that a loader of data called
+        self.loaded: set[int] = set()  # indices of operators that a data loader called
         self.optimizing: set[Stack] = set()  # the lines that called an optimizer's step
         self._began_step = 0.0
         self._entered: list[tuple[str, float]] = []
@@ -49,13 +49,13 @@ class Profiler(Recorder):
         self._top: tuple[tuple[int, int], Stack] = (0, 0), ()  # the frame that called the outermost operator
 
     def now(self) -> float:
-        """The clock."""
+        """The time in seconds on a clock that excludes the time of observers."""
         return perf_counter() - own.seconds
 
     def _stack(self) -> Stack:
         frame = user_frame(sys._getframe(1))
         key = id(frame), -1 if frame is None else frame.f_lasti
-        if self.outside.busy and key == self._top[0]:  # that frame still runs, so that its id is its own
+        if self.outside.busy and key == self._top[0]:  # the frame still runs, so its id is unique
             return self._top[1]
         stack = () if frame is None else stack_of(frame, self.base)
         if not self.outside.busy:
@@ -198,11 +198,11 @@ class Profiled(Records):
 
     @property
     def wall(self) -> float:
-        """All seconds from start to end, without those of the measurement."""
+        """All seconds from start to end, without the time of the measurement itself."""
         return self.seconds + self.other
 
     def phase(self, stack: Stack) -> str:
-        """Return what a program does outside of operators at a stack of lines."""
+        """Return the name of the activity outside of operators at a stack of lines, such as data loading."""
         if stack in self.recorder.optimizing:
             return "optimizer"
         return "data loading" if stack in self.recorder.outside.loading else "other"

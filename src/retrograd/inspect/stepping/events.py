@@ -29,7 +29,7 @@ class Event:
     Attributes:
         index: its position in the backward pass, from 0; ``count`` is the number of all operators of the pass.
         operator: the operator's name in ``grad_fn``; ``call`` is the public operator's name, if a trace knows it.
-        file: the user's file that called it; None, as the next three, if no trace knows it.
+        file: the user's file that called it. ``file``, ``line``, ``code`` and ``module`` are None without a trace.
         line: the number of the line that called it.
         code: the text of that line.
         module: the module it ran in.
@@ -90,7 +90,7 @@ class Event:
 
     @property
     def read(self) -> dict[str, Any]:
-        """The values that the rule read besides the gradient (inputs, output ``ans``, parameters), by name."""
+        """The values that the rule read in addition to the gradient (inputs, output ``ans``, parameters), by name."""
         assert self._saved is not None
         return values_read(self._node, self._saved)
 
@@ -168,7 +168,7 @@ class Event:
         return f" ({self._names.get(id(parent), 'a leaf')})"
 
     def fate(self, index: int) -> str:
-        """Return what happened to the gradient of an input: ``, summed over axis 0, added to an earlier gradient``."""
+        """Return a text on the gradient of an input, such as ``, summed over axis 0, added to an earlier gradient``."""
         parts = []
         axes = self.summed_over[index]
         if axes:
@@ -197,7 +197,7 @@ def _of_one(node: Node, incoming: Any) -> Any:
 
 
 def _shown(g: Array) -> Any:
-    """Return a cotangent as a Tensor of its own, as users see gradients."""
+    """Return a cotangent as a new Tensor, in the form in which users see gradients."""
     if isinstance(g, tuple):
         return tuple([None if x is None else _shown(x) for x in g])
     return conjugate(new_tensor(as_array(g)))

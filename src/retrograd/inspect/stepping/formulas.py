@@ -34,11 +34,11 @@ class Step(Protocol):
         """The values that the rule read, by name."""
 
     def read_for(self, place: int) -> list[str]:
-        """Return the names of those that the rule of one input read."""
+        """Return the names of the values that the rule of the input at ``place`` read."""
 
 
 _DERIVATIVE = re.compile(r"^Derivatives?: (.*?)(?=^\s*$|^[A-Z][a-z]+:|\Z)", re.MULTILINE | re.DOTALL)
-_TERMS = 3  # the number of terms shown of a sum
+_TERMS = 3  # the most terms of a sum that are shown
 
 
 def formula(operator: str, call: str) -> str:
@@ -111,7 +111,7 @@ def substituted(stated: str, place: int, terms: Mapping[str, float], result: flo
 
 
 def _filled(text: str, terms: Mapping[str, str]) -> str:
-    """Return a formula with other words for its terms; a space between factors becomes ``*``."""
+    """Return a formula with its terms replaced by ``terms``; a space between factors becomes ``*``."""
     for name in sorted(terms, key=len, reverse=True):
         text = re.sub(rf"(?<![\w.]){re.escape(name)}(?![\w(])", terms[name], text)
     return re.sub(r"(?<=[\w)]) (?=[\w(])", " * ", text)

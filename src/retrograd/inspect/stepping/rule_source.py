@@ -15,7 +15,7 @@ from ...core.graph.nodes import Node
 from ...core.graph.plan import rule_arguments
 from ...core.graph.primitive import Primitive
 
-ELEMENTS = "retrograd.elements."  # the room of the functions of elements
+ELEMENTS = "retrograd.elements."  # the package of elementwise functions
 
 
 def input_names(node: Node) -> tuple[str, ...]:
@@ -55,7 +55,7 @@ def rule_source(node: Node) -> str:
 
 
 def values_read(node: Node, saved: tuple[object, ...]) -> dict[str, Any]:
-    """Return the values that the node's rules read besides the cotangent, by the names they use."""
+    """Return the values, other than the cotangent, that the node's rules read, by the names in the rules."""
     primitive = node.plan.primitive
     if user_function(primitive) is not None:
         return _values_of_context(saved[primitive.position["ctx"]])
@@ -68,7 +68,7 @@ def values_read(node: Node, saved: tuple[object, ...]) -> dict[str, Any]:
 
 
 def names_read(node: Node, place: int, everything: Iterable[str]) -> list[str]:
-    """Return, of the names of all values that the node's rules read, those that the rule of one input reads."""
+    """Return the names in ``everything``, the values that the node's rules read, that the rule of one input reads."""
     rules = node.plan.primitive.rules
     own = rules[place] if rules and node.plan.primitive.joint is None and place < len(rules) else None
     return [name for name in everything if own is None or name in rule_arguments(own)]
@@ -97,7 +97,9 @@ def _takes_context(function: Any) -> bool:
 
 
 def source_of(rule: Callable[..., object]) -> str:
-    """Return the code of a rule with its comment, followed by the functions in its closure; a lambda without its line.
+    """Return the code of a rule with its comment, followed by the functions in its closure.
+
+    For a lambda function, return only the lambda expression and not the whole source line.
 
     >>> source_of(eval("lambda g, x: g * x"))
     'no source: <lambda> of <string>'
@@ -158,7 +160,7 @@ def _lambdas(source: str) -> tuple[ast.Lambda, ...]:
 def _closed_over(rule: Callable[..., object]) -> Iterator[str]:
     """Yield the source of the functions and the names of the operators in a rule's closure.
 
-    Functions of ``elements/`` may also be globals of the rule.
+    Elementwise functions (``elements/``) may also be global variables of the rule.
     """
     known = inspect.getclosurevars(rule)
     functions = {name: value for name, value in known.globals.items() if isinstance(value, FunctionType)}
@@ -172,6 +174,6 @@ def _closed_over(rule: Callable[..., object]) -> Iterator[str]:
 
 
 def _element_source(function: Callable[..., object]) -> str | None:
-    """Return the definition of a function of elements (``elements/``), which others may wrap."""
+    """Return the source of an elementwise function (``elements/``), without its wrappers."""
     inner = inspect.unwrap(function)
     return _definition(inner) if inner.__module__.startswith(ELEMENTS) else None

@@ -172,7 +172,7 @@ class Stepper:
 
         Args:
             line: a line's number, or ``"file.py:31"``.
-            module: a module's path; submodules match, too.
+            module: a module's path; submodules also match.
             operator: an operator's name, or under a trace the name of the public operator (``pow`` for ``x**2``).
 
         Raises:
@@ -244,7 +244,7 @@ class Stepper:
         return framed(self.to_html(), "A backward pass", 640)
 
     def _fill(self) -> None:
-        """Deliver the gradients as a backward pass does."""
+        """Add the gradients to ``.grad`` and run the hooks of ``retain_grad``, as a backward pass does."""
         if self._filled:
             return
         self._filled = True
@@ -371,7 +371,7 @@ class _EventRecorder(Observer):
         self._arrivals.setdefault(edge, []).append((when, g, whole))
 
     def gradient(self, edge: object, now: int) -> Any:
-        """Return what has reached a node or leaf after event ``now``, summed in the order of the backward pass."""
+        """Return the sum of the cotangents that have reached a node or leaf by event ``now``, None before the first."""
         total: Any = None
         for when, g, whole in self._arrivals.get(edge, ()):
             if when > now:

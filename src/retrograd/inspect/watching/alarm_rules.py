@@ -1,4 +1,4 @@
-"""The rules that raise alarms: what in the records is a sign of a problem, and what helps.
+"""The rules that raise alarms: each finds a sign of a problem in the records, and gives advice.
 
 Each rule reads all records, of which the last is new, and yields its findings. The thresholds allow for what happens
 in healthy runs: large first steps, weights that grow from zero, unusual batches, a saturated last sigmoid.
@@ -15,12 +15,12 @@ from typing import NamedTuple
 from .measures import StepRecord
 
 _TOGETHER = 3  # up to this number of parameters, each gets its own alarm
-_FIRST = 10  # steps, which are large in adaptive optimizers
+_FIRST = 10  # the number of first steps, which are large in adaptive optimizers
 _BEFORE = 10  # records before the first alarm in which a change of the settings counts as its cause
-_JUMP = 2.0  # the least factor of such a change
-_USUAL = 100.0  # the largest standard deviation of activations at the start that needs no other scale
+_JUMP = 2.0  # the least factor by which a setting must change to count as a cause
+_USUAL = 100.0  # a larger standard deviation of activations at the start needs advice on scale
 _ZERO = "call optimizer.zero_grad() before backward()"
-_CALM = 20  # records without the condition after which its alarm can be raised again
+_CALM = 20  # after this number of records without its condition, an alarm can be raised again
 
 
 class Alarm(str):
@@ -91,7 +91,7 @@ class History:
             self.best = min(self.best, median(last))
 
     def last(self, count: int) -> Sequence[StepRecord]:
-        """Return the last records, or none if there are fewer."""
+        """Return the last ``count`` records; an empty list if there are fewer."""
         return self.records[-count:] if len(self.records) >= count else []
 
     def scale(self, name: str) -> float:
@@ -184,7 +184,7 @@ def update_too_small(h: History) -> Iterator[Found]:
         return
     records = h.last(20)
     rates = [max(record.rates, default=0.0) for record in records]
-    if min(rates) <= 0 or rates[-1] < 0.5 * h.highest or rates[-1] > 1.01 * rates[0]:  # decayed, or warming up
+    if min(rates) <= 0 or rates[-1] < 0.5 * h.highest or rates[-1] > 1.01 * rates[0]:  # the rate decays or warms up
         return
     start, losses = h.start, h.losses(5)
     known = start is not None and bool(losses)
@@ -245,7 +245,7 @@ def huge_activations(h: History) -> Iterator[Found]:
             text = f"activations of {name} have a standard deviation of {short(seen[-1].std)}"
             first = h.records[0].activations.get(name)
             advice = "normalize the inputs, or scale the initial weights down"
-            if first is not None and first.std < _USUAL:  # they have grown in training
+            if first is not None and first.std < _USUAL:  # the activations have grown during training
                 text += f", {short(first.std)} at step {h.records[0].step}"
                 advice = f"lower the learning rate ({_rates(h.now, h.fastest())})"
             yield Found(name, seen[-1].std, text, advice)
@@ -436,7 +436,7 @@ def _rate_of(record: StepRecord, name: str) -> str:
 
 
 def cause_of(records: Sequence[StepRecord], alarms: Sequence[Alarm]) -> tuple[str, int]:
-    """Return a sentence on what came before the first alarm, and its step; an empty sentence if there is no alarm.
+    """Return a sentence on the likely cause of the first alarm, and its step; an empty sentence if there is no alarm.
 
     The sentence names a change of the program's settings shortly before the alarm, else the first loss, gradient or
     weight that is not finite, else the alarm itself.

@@ -21,7 +21,7 @@ from ...core.arrays.devices import array_module, backend_of
 from ...core.arrays.dtypes import DType
 from ..statistics import statistics
 
-WHOLE = 512  # elements of a sample; smaller arrays are not sampled
+WHOLE = 512  # the number of elements in a sample; smaller arrays are used as a whole
 BINS = 30
 _BLOCK = 1 << 16
 _TINY = 1e-15  # below this norm, squares may have underflowed
@@ -264,7 +264,7 @@ def sample_of(array: Array) -> Array:
 class Calls:
     """The calls of one module or activation function during a step."""
 
-    MOST = 8  # calls whose outputs are sampled
+    MOST = 8  # the most calls per step whose outputs are sampled
 
     def __init__(self, kind: str = "") -> None:
         self.kind = kind

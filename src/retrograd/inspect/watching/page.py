@@ -18,9 +18,9 @@ from ..pages.template import asset, filled, json_inside
 from .alarm_rules import Alarm, cause_of
 from .measures import Activation, Distribution, StepRecord
 
-_MOST = 400  # records on the page
-_COLUMNS = 60  # records with histograms
-_LOSSES = 4  # curves of losses, if several backward passes run in a step
+_MOST = 400  # the most records on the page
+_COLUMNS = 60  # the most records with histograms
+_LOSSES = 4  # the most curves of losses, if several backward passes run in a step
 
 
 class Watched(Protocol):

@@ -33,7 +33,7 @@ class Board:
             raise TypeError(f"watch: tensorboard must be a folder or a SummaryWriter, got {type(target).__name__}")
 
     def write(self, record: StepRecord, raised: Sequence[Alarm]) -> None:
-        """Append to each curve and to the histograms."""
+        """Append a record to the curves and to the histograms."""
         figures: dict[str, float] = {
             "watch/gradient_norm": record.total_norm,
             "watch/gradient_norm_before_clipping": record.total_norm_before_clipping,

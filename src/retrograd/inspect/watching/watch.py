@@ -32,7 +32,7 @@ from .status_line import StatusLine
 from .tensorboard import Board
 from .watcher import Watcher
 
-_MOST = 2000  # records; beyond that, every second one but the last is deleted
+_MOST = 2000  # the most records; beyond this, every second record except the last is deleted
 _RECENT = 200
 _MEMORY = 5  # consecutive records with zero outputs after which a relu unit is dead
 _SECONDS = 0.2  # pending records are completed after this time,
@@ -53,9 +53,9 @@ class _Pending(NamedTuple):
 class watch:
     """Record a training run (gradients, weights, updates, activations, clipping, loss, learning rate) and raise alarms.
 
-    A context manager around a training loop; it changes nothing in the loop. ``watch`` records each ``every``-th step
-    and observes the program only during these steps; other steps cost two calls of a hook. Records are completed and
-    checked in batches, five times a second or when they are read.
+    Use ``watch`` as a context manager around a training loop, which needs no changes. ``watch`` records each
+    ``every``-th step and observes the program only during these steps; other steps cost two calls of a hook. Records
+    are completed and checked in batches, five times a second or when they are read.
 
     For each parameter, a record has the distributions of gradient and weights and the update ratio: the norm of the
     update divided by that of the weights (about 1e-3 is usual). For each activation, it has mean, standard deviation,
@@ -173,7 +173,7 @@ class watch:
 
     def __enter__(self) -> Self:
         if self._handles:
-            raise RuntimeError("watch: this watch is already active")
+            raise RuntimeError("watch: this watch is already active; create another one to nest them")
         for optimizer in self.optimizers:
             self._handles += [
                 optimizer.register_step_pre_hook(self._before_step),
@@ -221,14 +221,14 @@ class watch:
     def _prepare(self, probes: list[Tensor]) -> None:
         """Start to observe the next step."""
         watcher = self._watcher = Watcher(self.model, probes)
-        # Leaving a block between two steps restores the observers that were active when it was entered.
+        # The end of a block, such as no_grad, restores the observers that were active at its start: attach it again.
         self._guests = [root.register_forward_pre_hook(watcher.attach) for root in self._roots]
         self._record = None
 
     def _stop(self) -> None:
         if self._watcher is not None:
             self._watcher.detach()
-        for observer in modes.observers:  # a block may have restored a detached observer
+        for observer in modes.observers:  # the end of a block may have attached an observer again
             if isinstance(observer, Watcher) and not observer.on:
                 detach(observer)
         for guest in self._guests:

@@ -53,12 +53,12 @@ class Watcher(Observer):
         self.attach()
 
     def attach(self, *anything: object) -> None:
-        """Add the observer to this thread, again if leaving a block has removed it."""
+        """Add the observer to this thread, unless it is off; needed again if the end of a block has removed it."""
         if self.on:
             attach(self)
 
     def detach(self) -> None:
-        """Remove the observer; if leaving a block restores it, the next call removes it again."""
+        """Remove the observer; if the end of a block attaches it again, the next call removes it again."""
         self.on = False
         detach(self)
 

@@ -1,7 +1,7 @@
-"""Trainings on several recorded batches, measured on another one: whether what an edit lets a copy learn carries over.
+"""Train copies on several recorded batches and measure the loss on another: does the gain of an edit generalize?
 
-A network memorizes a single batch under most mistakes. The calls of a recorded step are given the data of other
-recorded steps that made the same calls.
+Most mistakes do not keep a network from memorizing a single batch. Therefore the calls of a recorded step are repeated
+with the data of other recorded steps that made the same calls.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from ....nn.base.module import Module
     from ..kinds import Case
 
-_MOST = 5  # batches
-STEPS = 60  # of a trial
+_MOST = 5  # the most batches of a trial
+STEPS = 60  # the number of steps of a trial
 
 
 class Carried(NamedTuple):
-    """The loss before training, and the losses of a batch that no copy was trained with, with an edit and without."""
+    """The loss before training, and the losses on a held-out batch after training with an edit and without."""
 
     start: float
     fixed: float
@@ -39,9 +39,9 @@ class Carried(NamedTuple):
 
 
 def batches(run: Run, program: Program) -> list[Changes]:
-    """Return the changes that give a program the data of recorded steps that made the same calls, the last step last.
+    """Return the changes that run a program on the data of recorded steps with the same calls, its own step last.
 
-    A batch counts if the program has the loss of its step with them.
+    A step is used if the program with these changes reproduces the step's recorded loss.
     """
     root = next((n for n, x in enumerate(program.step.roots) if x.source == program.source), -1)
     found: list[Changes] = []
@@ -87,10 +87,10 @@ def carried_over(
     most: int = STEPS,
     options: Mapping[str, float] = MappingProxyType({}),
 ) -> Carried | None:
-    """Return the losses of the last of several batches for copies that were trained on those before it.
+    """Return the losses on the last of several batches for copies that were trained on the other batches.
 
-    An edit is what changes besides for each batch, or another program; ``options`` is as in ``Edit``. None if the steps
-    for trials are used up, or a loss is not finite.
+    ``edit`` has further changes for each batch, or is another program; ``options`` is as in ``Edit``. Return None if
+    the steps for trials are used up, or a loss is not finite.
     """
     known = batches(run, program)
     budget.allow(2 * STEPS)
@@ -110,10 +110,10 @@ def carried_over(
 
 
 def gain(case: Case, edit: Changes, how: str, below: float, most: int = 0) -> str:
-    """Return what copies reach with an edit, and as written, on a batch that they were not trained with.
+    """Return a sentence with the losses of copies, with an edit and as written, on a batch not used for training.
 
-    It is empty unless the edit brings the loss below this share of the loss as written, and of that of the whole run.
-    ``how`` says what the copies do, and ``most`` bounds the steps, which are those of the run.
+    The sentence is empty unless the loss with the edit is less than ``below`` times the loss as written and the last
+    loss of the run. ``how`` describes the edit; ``most`` bounds the steps, by default the number of steps of the run.
     """
     program = case.program
     if program is None or program.step is not case.step:
@@ -128,7 +128,7 @@ def gain(case: Case, edit: Changes, how: str, below: float, most: int = 0) -> st
 
 
 def untied(program: Program, module: Module, starts: Mapping[int, Array]) -> Program:
-    """Return a program in which each call of a module has weights of its own, later ones with exchanged elements."""
+    """Return a program in which each call of a module has separate weights; later calls get permuted elements."""
     step, rng = program.step, np.random.default_rng(0)
     own = {id(p): p for p in module.parameters()}
     calls = list(step.calls)

@@ -29,12 +29,12 @@ from .replay import NOTHING, Budget, Changes, Curves, Edit, Program, copies, pro
 
 _CLIPS = re.compile(r"\s*[\w.]*\bclip_grad_norm_\(.*,\s*(?:max_norm\s*=\s*)?(\d+\.?\d*(?:e-?\d+)?)\s*\)")
 STEPS = 30
-_EXPLODED = 1e3  # times the other loss
+_EXPLODED = 1e3  # a loss of more than this many times the loss with the edit has exploded
 _SHORT_TRIAL = "These few steps on one batch show no clear gain by the edit; the diagnosis does not rest on them."
 
 
 def prove(run: Run, program: Program | None, edit: Edit, budget: Budget) -> tuple[Curves | None, str]:
-    """Return the two curves of an edit, and a sentence on them."""
+    """Return the losses with and without an edit, and a sentence that compares them."""
     if edit.of is not None and edit.of is not run.main:
         program = program_of(run, edit.of)
     if program is None:
@@ -49,7 +49,7 @@ def prove(run: Run, program: Program | None, edit: Edit, budget: Budget) -> tupl
 
 
 def compare(run: Run, program: Program | None, edit: Edit, budget: Budget, steps: int = STEPS) -> Curves | None:
-    """Return the losses with and without an edit, the latter by the edited loss and by its own."""
+    """Return the losses with and without an edit; those without are measured by the edited loss and by their own."""
     if program is None:
         return None
     most = budget.share(2, steps)
@@ -61,7 +61,7 @@ def compare(run: Run, program: Program | None, edit: Edit, budget: Budget, steps
     except Exception:
         return None
     short = len(fixed) < 3 or len(plain) < 3 and math.isfinite(plain[-1])
-    own = [] if repr(own) == repr(plain) else own  # NaN is unlike NaN
+    own = [] if repr(own) == repr(plain) else own  # repr, since NaN != NaN
     return None if short else Curves(fixed, plain, own).compared()
 
 
@@ -92,21 +92,21 @@ def _ends(losses: Sequence[float]) -> str:
 
 
 def _ends_lower(fixed: Sequence[float], own: Sequence[float]) -> bool:
-    """Return whether the loss with an edit falls, and ends clearly below that of the program as it is."""
+    """Return whether the loss with an edit falls, and ends clearly below the loss of the unchanged program."""
     margin = 0.02 * abs(fixed[0])
     falls = fixed[-1] < fixed[0] - margin
     return falls and not own[-1] <= fixed[-1] + margin
 
 
 def _stays_below(fixed: Sequence[float], plain: Sequence[float]) -> bool:
-    """Return whether the last third of a loss, that ends where it may by its swings, is far above the edited one."""
+    """Return whether the last third of the oscillating loss ``plain`` is far above the last third of ``fixed``."""
     third = min(len(fixed), len(plain)) // 3
     falls = third > 2 and max(fixed[-third:]) < fixed[0]
     return falls and max(fixed[-third:]) < 0.2 * math.fsum(plain[-third:]) / third
 
 
 def better(curves: Curves) -> bool:
-    """Return whether the edit lowered the loss clearly more."""
+    """Return whether the loss fell clearly further with the edit than without."""
     fixed, plain, _ = curves
     if not math.isfinite(fixed[-1]):
         return False
@@ -114,9 +114,9 @@ def better(curves: Curves) -> bool:
         return True
     gain, other = fixed[0] - fixed[-1], plain[0] - plain[-1]
     if fixed[0] > plain[0] and not fixed[-1] < plain[-1]:
-        return False  # it only starts higher
+        return False  # the loss with the edit falls further only because it starts higher
     if plain[0] > _EXPLODED * abs(fixed[0]) and plain[-1] > _EXPLODED * abs(fixed[-1]):
-        return fixed[-1] < fixed[0]  # without the edit, the loss falls from the height of an explosion
+        return fixed[-1] < fixed[0]  # without the edit, the loss only recovers from an explosion
     return gain > 0 and gain > max(1.2 * other, other + 0.02 * abs(fixed[0]))
 
 
@@ -132,9 +132,9 @@ def train(
     own: list[float] | None = None,
     most: int = STEPS,
 ) -> list[float]:
-    """Return the losses of a training on the recorded batch, by ``measured``, with ``changes``.
+    """Train the recorded step with ``changes`` and return the losses, measured with the changes ``measured``.
 
-    ``own`` gets the losses by the loss as recorded.
+    The losses that the training itself minimizes are appended to ``own``.
     """
     from ....nn.utils import clip_grad_norm_
 
@@ -157,7 +157,7 @@ def train(
         same = changes is measured
         losses.append(_number(loss) if same else _number(program.run(leaves, measured)))
         if own is not None:
-            own.append(_number(loss) if changes is NOTHING else losses[-1])  # which a sum of passes leaves as it is
+            own.append(_number(loss) if changes is NOTHING else losses[-1])  # not the sum of several passes
         if number == most or not budget.take() or not math.isfinite(losses[-1]):
             break
         if how != "carry":
@@ -172,20 +172,20 @@ def train(
 
 
 def _optimizer(run: Run, program: Program) -> Optimized | None:
-    """Return the main optimizer, or, if it has another model, the first that has parameters of the recorded step."""
+    """Return the first optimizer with parameters of the recorded step, preferably the main one."""
     known = [x for x in (run.main, *run.optimizers) if x is not None]
     return next((x for x in known if any(id(p) in program.values for p in x.parameters)), run.main)
 
 
 def _starts(run: Run, program: Program, optimized: Optimized | None) -> dict[int, Array]:
-    """Return the parameters before the first step, of an optimizer and of those that step in the same iterations."""
+    """Return the initial parameters of an optimizer, and of the optimizers that step in the same iterations."""
     numbers = {number for root in program.step.roots for number in root.optimizers}
     together = [x for number, x in enumerate(run.optimizers) if number in numbers or x is optimized]
     return {key: value for x in together for key, value in x.start.items()}
 
 
 def _clip_of(optimized: Optimized | None) -> float:
-    """Return the norm to which the file that steps an optimizer clips gradients, where it is a number; else 0."""
+    """Return the literal ``max_norm`` of clip_grad_norm_ in the file that steps the optimizer; 0 if there is none."""
     file = optimized.stepped.file if optimized is not None and optimized.stepped is not None else ""
     found = (_CLIPS.match(line) for line in linecache.getlines(file))
     return next((float(match[1]) for match in found if match is not None), 0.0)
@@ -200,9 +200,9 @@ def train_over(
     test: Changes | None = None,
     options: Mapping[str, float] = MappingProxyType({}),
 ) -> list[float] | None:
-    """Return the losses of training anew on several batches; None if the budget ends or a loss is not finite.
+    """Train copies from the start on several batches; return the losses, None if one is not finite or the budget ends.
 
-    The last of them is that of ``test`` after the training, if it is given. ``options`` is as in ``Edit``.
+    If ``test`` is given, the last loss is the loss on ``test`` after the training. ``options`` is as in ``Edit``.
     """
     optimized = _optimizer(run, program)
     values = dict(program.values) | _starts(run, program, optimized)
@@ -228,7 +228,7 @@ def train_over(
 def optimizer_like(
     optimized: Optimized | None, leaves: Mapping[int, Tensor], options: Mapping[str, float]
 ) -> Optimizer:
-    """Return an optimizer of the same class and options for copies of its parameters, with options multiplied."""
+    """Return an optimizer of the same class and options for copies of the parameters; multiply some ``options``."""
     from ....optim.sgd import SGD
 
     if optimized is None:
@@ -254,7 +254,7 @@ def optimizer_like(
 
 
 def _peak(optimized: Optimized, place: int) -> float:
-    """Return the largest learning rate of a parameter group in the run, else the rate that it has now."""
+    """Return the largest learning rate that a parameter group had in the run; without a history, its initial rate."""
     group: dict[str, Any] = optimized.optimizer.param_groups[place]
     seen = [x.rates[place] for x in optimized.history if place < len(x.rates) and x.rates[place] > 0]
     return max(seen) if seen else float(group.get("initial_lr", group.get("lr", 0.0)))
@@ -266,10 +266,10 @@ def _number(x: Tensor) -> float:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Run a block without observers and step hooks, and put back the states of all random generators at its end.
+    """Run a block without observers and step hooks, and restore the states of all random generators at its end.
 
-    The generators are Retrograd's, NumPy's legacy one and Python's. The block records derivatives, whatever the mode
-    around it.
+    These are Retrograd's generator, NumPy's legacy generator and Python's. Operators in the block are recorded for
+    differentiation, whatever the mode around the block.
     """
     ours, of_numpy, of_python = get_rng_state(), np.random.get_state(), random.getstate()  # noqa: NPY002
     tables = (optimizers._pre_hooks_of_all, optimizers._post_hooks_of_all)
@@ -278,7 +278,7 @@ def undisturbed() -> Iterator[None]:
         table.clear()
     try:
         with warnings.catch_warnings(), unobserved(), enable_grad():
-            warnings.simplefilter("ignore")  # the program's own run has issued them
+            warnings.simplefilter("ignore")  # the program has already seen these warnings
             yield
     finally:
         for table, entries in zip(tables, hooks, strict=True):

@@ -1,4 +1,4 @@
-"""How inputs and labels go together: by the labels of similar inputs, by single inputs, and by pairs of numbers."""
+"""Measure how labels depend on inputs: on similar inputs, on single numbers of the input, and on tokens."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 
-_SHIFTS = (1, -1, 2, -2)  # of labels against inputs
+_SHIFTS = (1, -1, 2, -2)  # the shifts of labels relative to inputs that are tried
 _PERMUTATIONS = 19
 
 
 def correlations(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
-    """Return the correlation of targets with the means of their neighbors' targets, and the best with one input."""
+    """Return the correlation of targets with the mean target of similar inputs, and the largest with a single input."""
     z, t = (x - x.mean(0)) / (x.std(0) + 1e-8), (y - y.mean()) / y.std()
     around = t[nearest(z)].mean(axis=1)
     spread = float(around.std())
@@ -42,13 +42,13 @@ def separation(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def agreement(x: np.ndarray, y: np.ndarray) -> float:
-    """Return how often the majority of the five nearest other examples has the same label."""
+    """Return the share of the five nearest other examples that have the same label, averaged over all examples."""
     z = (x - x.mean(0)) / (x.std(0) + 1e-8)
     return float((y[nearest(z)] == y[:, None]).mean())
 
 
 def nearest(z: np.ndarray) -> np.ndarray:
-    """Return the indices of the five nearest other rows of each row."""
+    """Return for each row the indices of the five nearest other rows."""
     squares = (z * z).sum(1)
     distances = squares[:, None] + squares[None] - 2 * z @ z.T
     np.fill_diagonal(distances, np.inf)
@@ -57,9 +57,9 @@ def nearest(z: np.ndarray) -> np.ndarray:
 
 
 def related(x: np.ndarray, y: np.ndarray) -> float:
-    """Return how far the best relation of one input with classes or numbers is above that of permuted ones.
+    """Return how far the best relation of one input with labels is above the mean for permuted labels.
 
-    The unit is the standard deviation of the latter.
+    The unit is the standard deviation of the relation for permuted labels.
     """
 
     def best(values: np.ndarray) -> float:
@@ -74,9 +74,9 @@ def related(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def shifted(x: np.ndarray, y: np.ndarray, of_classes: bool) -> tuple[float, int, float]:
-    """Return how labels agree with those of similar inputs as they are, the best shift of them, and the same with it.
+    """Return how well labels agree with those of similar inputs, the best shift of the labels, and the agreement then.
 
-    The figures are standard deviations above the mean of permuted labels.
+    Agreement is measured in standard deviations above the mean for permuted labels.
     """
 
     def related(values: np.ndarray) -> float:

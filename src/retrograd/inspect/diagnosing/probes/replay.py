@@ -1,7 +1,7 @@
-"""A recorded step as a function of its parameters: run it again, with other values or with calls replaced.
+"""Run a recorded step again as a function of its parameters, with other values or with calls replaced.
 
 Only operators run, none of the program's own code. Values that no recorded call computed are constants, as recorded;
-so are results of random operators and the statistics of dropout. A program is used only if it reproduces the recorded
+so are results of random operators and the masks of dropout. A ``Program`` is used only if it reproduces the recorded
 loss. ``Budget`` bounds the steps of all trials.
 """
 
@@ -22,24 +22,24 @@ from ....ops.nn.normalization.statistics import batch_norm
 from ..run import Optimized, Run
 from ..step_recorder import Array, Inputs, Params, Source, Step
 
-_TOLERANCE = 2e-3  # relative, between a recorded loss and the same computed again
+_TOLERANCE = 2e-3  # the relative tolerance between a recorded loss and the recomputed one
 _MOST_CALLS = 20_000
 
-# Trials of a run are counted in steps, so that findings do not depend on the time.
-QUESTION_STEPS = 50  # of all trials that answer questions
-PROOF_STEPS = 60  # of the proof, or of the last questions if no other has found a cause
-_MOST_SECONDS = 60.0  # of this process; only a stop
+# Trials are bounded by numbers of steps, so that findings do not depend on timing.
+QUESTION_STEPS = 50  # the number of steps of all trials that answer questions
+PROOF_STEPS = 60  # the number of steps of the proof, or of the last questions if the others have found no cause
+_MOST_SECONDS = 60.0  # a limit on the CPU time of all trials, which normally is not reached
 
-Replacement = Callable[..., Array]  # of a call: takes its inputs, and returns its outputs
+Replacement = Callable[..., Array]  # replaces a call: takes the call's inputs and returns its outputs
 
 
 @dataclass(frozen=True)
 class Changes:
-    """What differs from the recorded step: calls replaced by functions, and constants by other arrays.
+    """Changes to a recorded step: functions that replace calls, and arrays that replace constants.
 
-    ``calls`` maps the index of a call to a function of its inputs and parameters, ``params`` to other parameters,
-    ``inputs`` maps (call, position) to an array, and ``root`` is applied to the loss. ``joined`` leaves out what cuts
-    values off from the graph, and ``tracked`` has the calls under ``no_grad`` that are recorded in spite of it.
+    ``calls`` maps the index of a call to a function of its inputs and parameters, ``params`` maps it to other
+    parameters, ``inputs`` maps (call, position) to an array, and ``root`` is applied to the loss. With ``joined``,
+    ``detach`` and ``no_grad`` are ignored; ``tracked`` has the calls for which only ``no_grad`` is ignored.
     """
 
     calls: Mapping[int, Replacement] = field(default_factory=dict)
@@ -54,15 +54,15 @@ NOTHING = Changes()
 
 
 def same(x: Tensor, *others: object, **params: object) -> Tensor:
-    """Return the first input: the replacement of a call that is left out."""
+    """Return the first input: replaces a call by the identity."""
     return x
 
 
 class Curves(NamedTuple):
     """Losses of two trainings from the same state, with and without an edit.
 
-    ``fixed`` and ``plain`` are measured by the loss as it is after the edit, ``own`` is that of the second training by
-    its own loss; empty if this is the same.
+    ``fixed`` has the losses with the edit, ``plain`` those without. If the edit changes the loss itself, both are
+    measured by the edited loss, and ``own`` has the losses without the edit by the original loss; else it is empty.
     """
 
     fixed: list[float]
@@ -70,7 +70,7 @@ class Curves(NamedTuple):
     own: Sequence[float] = ()
 
     def compared(self) -> Curves:
-        """Return the curves up to the last step with the edit, so that the ends are those of equally many steps."""
+        """Return all curves with the length of ``fixed``, so that their ends can be compared."""
         steps = len(self.fixed)
         return Curves(self.fixed, self.plain[:steps], self.own[:steps])
 
@@ -81,18 +81,18 @@ class Edit:
 
     Attributes:
         text: the edit in a few words, as in "with y[:, None]".
-        changes: what it changes in the recorded step.
-        options: what it changes in the optimizer's options: a factor by name, such as ``{"lr": 0.1}``.
-        without: what reproduces the program as it is, if the recorded step alone does not: ``"carry"`` keeps gradients
-            from step to step, ``"none"`` makes no steps.
+        changes: the changes to the recorded step.
+        options: factors of the optimizer's options by name, such as ``{"lr": 0.1}``.
+        without: how the training without the edit differs from repeating the recorded step: ``"carry"`` keeps gradients
+            from step to step, ``"none"`` makes no optimizer steps.
         start: whether to start from the parameters before the first step, not from those of the recorded step.
-        everything: optimize all trainable leaves, not those of the optimizer.
-        values: other values for leaves at the start, by the id of the leaf.
-        frozen: optimize leaves that do not require a gradient, too.
-        one_loss: whether the edit changes the prediction, and the losses of both versions are of one kind.
+        everything: optimize all trainable leaves, not only those of the optimizer.
+        values: other initial values of leaves, by the id of the leaf.
+        frozen: also optimize leaves that do not require grad.
+        one_loss: whether the losses with and without the edit can be compared, although the edit changes the result.
         clip: the norm to which gradients are clipped; 0 for no clipping.
-        of: the optimizer whose loss the edit is about, if it is not the main one.
-        written: what the program does besides the recorded backward pass, such as the sum of several of them.
+        of: the optimizer whose loss the edit concerns, if it is not the main optimizer.
+        written: changes for the training without the edit, such as the sum of several backward passes.
     """
 
     text: str
@@ -110,13 +110,13 @@ class Edit:
 
 
 class Program:
-    """The calls of a step below a loss."""
+    """The calls of a recorded step that a loss depends on, as a function of the leaves."""
 
     def __init__(self, step: Step, source: Source, moving: bool = True, scale: float = 1.0, as_read: int = 0) -> None:
         self.step = step
         self.moving = moving  # whether batch normalization computes its statistics again
         self.source = source
-        self.scale = scale  # by which a GradScaler multiplied the loss
+        self.scale = scale  # the factor by which a GradScaler multiplied the loss
         self.order = sorted(step.below(source, through_cuts=True))
         self.values: Mapping[int, Array] = step.values
         self._as_read = as_read
@@ -143,10 +143,10 @@ class Program:
         return self.step.calls[index].inputs
 
     def is_given(self, x: Source) -> bool:
-        """Return whether a call's result is a constant as it was read, and is not computed again.
+        """Return whether a call's result is used as it was read in the recording, and not computed again.
 
-        Such are data, which views and NumPy may have written to; with ``as_read`` of 2 also what the program has cut
-        off from its parameters, which an optimizer may have changed within the step.
+        With ``as_read`` of 1, these are results that do not depend on parameters, since views or NumPy may have written
+        to them. With 2, also detached results, since an optimizer may have changed the parameters within the step.
         """
         if not self._as_read or x.call < 0 or x.value is None:
             return False
@@ -159,9 +159,9 @@ class Program:
         wanted: Source | None = None,
         kept: dict[int, Inputs] | None = None,
     ) -> Tensor:
-        """Return the loss, or another value, with these Tensors in place of the leaves of these ids.
+        """Return the loss, or the value ``wanted``, with other Tensors for the leaves: ``values`` by id of a leaf.
 
-        ``kept`` gets the results of all calls.
+        The results of all calls are added to ``kept``.
         """
         results: dict[int, Inputs] = {}
 
@@ -217,9 +217,9 @@ class NotReplayableError(RuntimeError):
 
 
 def program_of(run: Run, of: Optimized | None = None) -> Program | None:
-    """Return the program of the last backward pass before a step of an optimizer, by default of the main one.
+    """Return the program of the last backward pass before a step of an optimizer, by default the main optimizer.
 
-    None if running it again gives another loss.
+    Return None if the program does not reproduce the recorded loss.
     """
     step = run.last
     if step is None:
@@ -237,7 +237,10 @@ def program_of(run: Run, of: Optimized | None = None) -> Program | None:
 
 
 def _with_values(program: Program, value: float) -> bool:
-    """Return whether a program gives the recorded loss, with the first values of parameters or with later ones."""
+    """Return whether a program reproduces the recorded loss with the values of leaves that were read first, or later.
+
+    If later values reproduce the loss, they become ``program.values``.
+    """
     if not reproduces(program, value, program.values):
         program.values = program.step.values | program.step.later
         return bool(program.step.later) and reproduces(program, value, program.values)
@@ -245,7 +248,7 @@ def _with_values(program: Program, value: float) -> bool:
 
 
 def reproduces(program: Program, value: float, values: Mapping[int, Array], changes: Changes = NOTHING) -> bool:
-    """Return whether a program gives a recorded loss with these values of the leaves."""
+    """Return whether a program, with these changes and values of the leaves, computes the recorded loss ``value``."""
     try:
         again = program.run({key: new_tensor(x) for key, x in values.items()}, changes)
     except Exception:
@@ -285,11 +288,11 @@ class Budget:
         self._end = time.process_time() + max(_MOST_SECONDS, 4 * self.remaining * run.seconds / max(1, run.count))
 
     def share(self, count: int, most: int) -> int:
-        """Return how many steps each of several trials may take, so that all take as many."""
+        """Return how many steps each of ``count`` trials may take, at most ``most``."""
         return min(most, max(0, self.remaining - self.reserved) // count)
 
     def allow(self, count: int) -> None:
-        """Allow this number of steps also if they are reserved."""
+        """Allow this number of steps, including reserved ones."""
         self.reserved = min(self.reserved, max(0, self.remaining - count))
 
     def release(self) -> None:
@@ -303,5 +306,5 @@ class Budget:
 
     @property
     def spent(self) -> bool:
-        """Whether no step is left, but those that are reserved."""
+        """Whether no step is left, except reserved ones."""
         return self.remaining < self.reserved or time.process_time() > self._end

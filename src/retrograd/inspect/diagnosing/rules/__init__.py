@@ -1,7 +1,7 @@
-"""The questions of the doctor: a function per kind of finding, by family, and the order of their importance.
+"""The rules of the doctor: a function per kind of finding, by family, and the order of the kinds' importance.
 
-A rule takes a ``Case`` and returns what it ``Found``, or None. Only ``doctor_mode`` calls them. A new kind is a new
-function under ``@kind`` and a name in ``ORDER``: causes that are certain first, symptoms that follow from them last.
+A rule takes a ``Case`` and returns a ``Found``, or None. Only ``doctor_mode`` calls the rules. To add a kind of
+finding, decorate a function with ``@kind`` and add its name to ``ORDER``: certain causes first, symptoms last.
 """
 
 from . import cuts, data, gradients, labels, losses, modes, objectives, parameters, sharing, targets, writes

@@ -1,4 +1,4 @@
-"""Questions on cuts in the graph: values that a backward pass does not reach, and writes that it does not see."""
+"""Rules on cuts in the graph: values that a backward pass does not reach, and writes that it does not see."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _IN_PLACE = (
     "change the parameter in place (w -= lr * w.grad; w.grad = None), or call requires_grad_() on the new Tensor"
 )
 _DISTANCES = frozenset({"square", "pow", "abs"})
-_MOST = 50  # departures compared
+_MOST = 50  # the most departures, or cuts, that are compared
 
 
 @kind(
@@ -56,7 +56,7 @@ def detached(case: Case) -> Found | None:
     error = run.error
     if run.failed_backward is not None and error is not None and "does not require grad" in str(error):
         if run.steps and not any(p._requires for p in all_leaves(run.steps[-1])) and run.frozen:
-            return None  # nothing is cut: all that the step reads is frozen
+            return None  # no cut: all parameters that the step reads are frozen
         cut = _of_whole_loss(run.steps[-1]) if run.steps else None
         lost = _update_of(run.steps, cut)
         if lost is not None:
@@ -67,7 +67,7 @@ def detached(case: Case) -> Found | None:
     if len(run.steps) < 2 or not run.backwards:
         return None
     if any(x.steps > 1 and x.parameters and not any(p._requires for p in x.parameters) for x in run.optimizers):
-        return None  # nothing is cut: all that an optimizer trains is frozen
+        return None  # no cut: all parameters of an optimizer are frozen
     for x in run.optimizers:
         if x.steps < 2 or x.emptied:
             continue
@@ -96,7 +96,7 @@ def _of_whole_loss(step: Step) -> Departure | None:
 
 
 def _named(cut: Departure) -> str:
-    """Return what cuts the graph, as the program writes it."""
+    """Return the name of the operation that cuts the graph, as the program writes it."""
     code = cut.site.code
     if cut.how in ("numpy", "item", "tolist") and _COPIES_NUMBERS.search(code):
         return "tensor()"
@@ -109,7 +109,7 @@ def _without_gradient(case: Case, x: Optimized) -> Found | None:
     if not missing:
         return None
     wanted = {id(p) for p in missing}
-    for step in [*case.run.steps[1:3], *case.run.steps[:1]]:  # the first one may begin inside of a block
+    for step in [*case.run.steps[1:3], *case.run.steps[:1]]:  # the recording of the first step may begin late
         reached = {id(p) for root in step.roots for p in step.leaves(root.source)}
         if not step.roots or reached & wanted:
             continue
@@ -120,13 +120,13 @@ def _without_gradient(case: Case, x: Optimized) -> Found | None:
                 return found
             continue
         number = case.run.optimizers.index(x)
-        roots = sorted(step.roots, key=lambda root: number not in root.optimizers)  # first the loss that x is to lower
+        roots = sorted(step.roots, key=lambda root: number not in root.optimizers)  # first the loss that x minimizes
         on_path = (_first_cut(step, root.source, read) for root in roots)
         cut = next((found for found in on_path if found is not None), None)
         if cut is None and _trains_others(case, step):
             continue
         cut = cut or _as_number(step, x)
-        if cut is None and unused_loss(step, x) is None:  # else the backward pass is missing, and nothing is cut
+        if cut is None and unused_loss(step, x) is None:  # with an unused loss, only its backward pass is missing
             cut = to_new_leaf(step, read) or _as_numbers(step, read) or _cut_between(step, read)
         if cut is None:
             continue
@@ -142,19 +142,19 @@ def _without_gradient(case: Case, x: Optimized) -> Found | None:
 
 
 def _by_numpy(cut: Departure) -> bool:
-    """Return whether a value leaves the graph on its way to NumPy, which cuts with and without ``detach``."""
+    """Return whether a value is converted to NumPy, which cuts the graph with and without ``detach``."""
     return "numpy(" in cut.site.code
 
 
 def _trains_others(case: Case, step: Step) -> bool:
-    """Return whether backward passes reach Parameters that no optimizer holds: those of another model."""
+    """Return whether backward passes reach Parameters of another model: Parameters that no optimizer has."""
     held = {id(p) for x in case.run.optimizers for p in x.parameters}
     reached = [p for root in step.roots for p in step.leaves(root.source)]
     return any(isinstance(p, Parameter) and id(p) not in held for p in reached)
 
 
 def _constants(step: Step) -> list[float]:
-    """Return the single numbers that the calls below the backward passes get and that no call computed."""
+    """Return the constant single numbers among the inputs of the calls that the backward passes visit."""
     return [
         float(np.asarray(y.value).reshape(-1)[0])
         for root in step.roots
@@ -165,7 +165,7 @@ def _constants(step: Step) -> list[float]:
 
 
 def _as_number(step: Step, x: Optimized) -> Departure | None:
-    """Return the departure of the loss of an optimizer's parameters whose number the backward pass computes with."""
+    """Return where the loss of an optimizer's parameters became a number, if the backward pass uses this number."""
     loss = unused_loss(step, x)
     values = None if loss is None else loss.record.values
     if loss is None or values is None:
@@ -176,13 +176,13 @@ def _as_number(step: Step, x: Optimized) -> Departure | None:
 
 
 def _copied(case: Case, step: Step, x: Optimized, wanted: set[int]) -> Found | None:
-    """Return the finding for a parameter of which the program computes with a copy that is a leaf of its own."""
+    """Return the finding for a parameter if the program uses a copy of the parameter that is a separate leaf."""
     shapes = {tuple(p.shape) for root in step.roots for p in step.leaves(root.source)}
     for cut, p in step.left:
         if id(p) not in wanted:
             continue
         if cut.how in ("item", "tolist") and p.array.size == 1:
-            number = float(p.array.reshape(-1)[0])  # which no step has changed
+            number = float(p.array.reshape(-1)[0])  # unchanged since, as p gets no gradient
             if not any(math.isclose(x, number, rel_tol=1e-6) for x in _constants(step)):
                 continue
         elif tuple(p.shape) not in shapes or cut.how == "item":
@@ -197,7 +197,7 @@ def _copied(case: Case, step: Step, x: Optimized, wanted: set[int]) -> Found | N
 
 
 def replaced_leaf(case: Case) -> Found | None:
-    """Return the finding for a Tensor that is replaced by a new leaf, while an optimizer holds the first one."""
+    """Return the finding for a leaf that the program replaces by a new leaf, while an optimizer has the old leaf."""
     for x in case.run.optimizers:
         last = case.run.last
         if last is None or x.steps < 3 or x.graded_at >= x.steps - 1 or isinstance(x.optimizer, OwnUpdate):
@@ -225,7 +225,7 @@ def _joined(cut: Departure, of: Optimized | None = None) -> Edit | None:
 
 
 def _edit_of(cut: Departure) -> str:
-    """Return the edit for a value that leaves the graph, "" for that of the kind."""
+    """Return the text of the edit for a value that leaves the graph; "" stands for the ``fix`` of the kind."""
     if _by_numpy(cut):
         return _WITHOUT_NUMPY
     if _named(cut) == "tensor()":
@@ -238,7 +238,7 @@ def _edit_of(cut: Departure) -> str:
 
 
 def _constant_term(case: Case, x: Optimized) -> Found | None:
-    """Return the finding for a term of the loss that is a loss of cut values: a constant for the backward pass."""
+    """Return the finding for a term of the loss that is computed from detached values, and so has no gradient."""
     trained = {id(p) for p in x.parameters if p._requires}
     for step in case.run.steps[1:]:
         for root in step.roots:
@@ -260,14 +260,14 @@ def _constant_term(case: Case, x: Optimized) -> Found | None:
 
 
 def _of_others(case: Case, x: Optimized) -> Found | None:
-    """Return the finding for a term of an optimizer's loss that is cut off from its parameters alone.
+    """Return the finding for a term of an optimizer's loss that is cut off from the optimizer's parameters.
 
-    The term has gradients only with respect to other parameters, such as a discriminator's, and no step uses them.
+    The term has gradients only with respect to other parameters, such as a discriminator's, which no step uses.
     """
     number = case.run.optimizers.index(x)
     held = {id(p) for p in x.parameters if p._requires}
     steps = [step for step in case.run.steps[1:] if step.roots]
-    stepped: dict[Site, set[int]] = {}  # by the line of a term
+    stepped: dict[Site, set[int]] = {}  # by line of a term: numbers of the optimizers that step after its backward pass
     terms: list[tuple[Step, Root, Call]] = []
     for step in steps:
         for root in step.roots:
@@ -305,10 +305,10 @@ def _of_others(case: Case, x: Optimized) -> Found | None:
 
 
 def _sampled(case: Case, x: Optimized) -> Found | None:
-    """Return the finding for a random sample without a gradient, from a distribution whose parameters no data train.
+    """Return the finding for a random sample that passes no gradient on to the parameters of its distribution.
 
-    A layer computes with the sample, as the decoder of a variational autoencoder, and only a term without data, as the
-    divergence from a prior, has a gradient with respect to the distribution's parameters.
+    A layer reads the sample, such as the decoder of a variational autoencoder. The distribution's parameters only get a
+    gradient from a term of the loss that does not depend on the data, such as the divergence from a prior.
     """
     held = {id(p) for p in x.parameters}
     for step in case.run.steps[1:3]:
@@ -344,10 +344,10 @@ def _sampled(case: Case, x: Optimized) -> Found | None:
 def _lost_at(
     step: Step, call: Call, layers: list[Call], drawn: set[int]
 ) -> tuple[set[int], set[int], Departure | None]:
-    """Return where the gradient of a value that layers read is lost: the calls without it, what they compute from
-    that has one, and the cut, which is None under ``no_grad``. All are empty if it is not lost.
+    """Return where the gradient of a value that layers read is lost: the calls without a gradient, the calls with a
+    gradient from which these compute, and the cut, None under ``no_grad``. All are empty if no gradient is lost.
 
-    It is lost in one of three places: between the value and the layer (``layer(z.detach())``), in calls under
+    The gradient is lost in one of three places: between the value and the layer (``layer(z.detach())``), in calls under
     ``no_grad``, or before the elementwise calls that compute the value, ``drawn`` (``mean.detach() + noise``).
     """
     after = next((y.cut for one in layers for y in one.inputs if y.call == call.index and y.cut), None)
@@ -363,7 +363,7 @@ def _lost_at(
 
 
 def _cut_on_line(step: Step, call: Call, read: set[int]) -> Departure | None:
-    """Return the last cut, on the line of a term of the loss, of what depends on these leaves."""
+    """Return the last cut of a value that depends on these leaves, if it is on the line of a term of the loss."""
     depends = depending(step, read)
     below = [step.calls[i] for i in step.below(Source(call.index, 0, None, None), through_cuts=True)]
     cuts = [y.cut for x in below for y in x.inputs if y.cut is not None and (y.call in depends or id(y.leaf) in read)]
@@ -372,7 +372,7 @@ def _cut_on_line(step: Step, call: Call, read: set[int]) -> Departure | None:
 
 
 def _number_term(case: Case) -> Found | None:
-    """Return the finding for a term of the loss that ``item`` and the like have turned into a number.
+    """Return the finding for a term of the loss that ``item`` or a similar method has converted to a number.
 
     The number is a multiple of a value that depends on parameters, with the same factor in two steps.
     """
@@ -397,7 +397,7 @@ def _number_term(case: Case) -> Found | None:
 
 
 def _numbers(step: Step) -> list[tuple[Record, float]]:
-    """Return the numbers that a loss adds, each with the record of the sum."""
+    """Return the numbers that are added to a loss, each with the record of the addition."""
     found: list[tuple[Record, float]] = []
     for root in step.roots:
         for call in sums(step, root.source):
@@ -408,7 +408,7 @@ def _numbers(step: Step) -> list[tuple[Record, float]]:
 
 
 def _values_left(step: Step, before: Record) -> list[tuple[Departure, float]]:
-    """Return the departures of numbers that depend on parameters before a call, and these numbers."""
+    """Return the conversions to numbers of values that depend on parameters, before a call, with the numbers."""
     found: list[tuple[Departure, float]] = []
     for x in step.departures[-_MOST:]:
         record = x.source if x.requires_grad and x.how in ("item", "tolist", "numpy") else None
@@ -419,14 +419,14 @@ def _values_left(step: Step, before: Record) -> list[tuple[Departure, float]]:
 
 
 def _terms(step: Step, source: Source) -> Iterator[Call]:
-    """Yield the losses without a gradient among the terms of a sum."""
+    """Yield the terms of a sum that are losses but have no gradient."""
     for call in sums(step, source):
         if not call.record.requires_grad and _is_loss(step, call):
             yield call
 
 
 def sums(step: Step, source: Source) -> Iterator[Call]:
-    """Yield the sums that a loss consists of, and their terms, through factors that are constant."""
+    """Yield the sums in a loss and their terms, also behind constant factors."""
     pending, seen = [source], 0
     while pending and seen < 100:
         seen += 1
@@ -440,8 +440,8 @@ def sums(step: Step, source: Source) -> Iterator[Call]:
 
 
 def _is_loss(step: Step, call: Call) -> bool:
-    """Return whether a call is a loss of a prediction and a target, also one that is written out as a distance, or as
-    log-probabilities with weights."""
+    """Return whether a call is a loss of a prediction and a target: a known loss, or a reduction of distances or of
+    weighted log-probabilities that the program writes out."""
     if call.name in LOSSES:
         return True
     before = step.producer(step.origin(call.inputs[0])) if call.name in _REDUCTIONS and call.inputs else None
@@ -452,9 +452,9 @@ def _is_loss(step: Step, call: Call) -> bool:
 
 
 def _first_cut(step: Step, source: Source, read: set[int] | None) -> Departure | None:
-    """Return the cut below a value behind which most of these leaves are, or the first one of any value.
+    """Return the cut below a value that cuts off the most of these leaves; with ``read`` None, return the first cut.
 
-    A straight-through estimator detaches a copy of each weight, and a cut between layers all weights before it.
+    A straight-through estimator detaches a copy of each weight; a cut between layers cuts off all earlier weights.
     """
     depends = None if read is None else depending(step, read)
     ended: Departure | None = None
@@ -478,22 +478,22 @@ def _first_cut(step: Step, source: Source, read: set[int] | None) -> Departure |
             ended = _ended(call)
             if ended is not None and ended.how == "no_grad":
                 return ended
-    return widest or ended  # an operator without a gradient, such as a comparison, is often meant as it is
+    return widest or ended  # an operator without a gradient, such as a comparison, is often intended
 
 
 def _ended(call: Call) -> Departure | None:
     """Return the departure at a call that ends the graph: under ``no_grad``, or of an operator without a gradient."""
     needing = [x for x in call.record.inputs if x.requires_grad]
     if not needing or call.record.requires_grad or call.record.creates or call.name.endswith("_like"):
-        return None  # ones_like and the like depend on no value
+        return None  # results of ones_like and similar operators do not depend on the values
     how = "no_grad" if not call.record.grad_enabled else call.name
     return Departure(how, call.record.no_grad or call.site, "", needing[0], 0)
 
 
 def _as_numbers(step: Step, read: set[int]) -> Departure | None:
-    """Return the first departure of a number with a graph, if the graph of no backward pass has the value.
+    """Return the first ``item`` of a value that depends on these leaves and is in the graph of no backward pass.
 
-    A program computes its loss from such numbers; the loss itself, which it prints, is in the graph.
+    A program may compute its loss from such numbers. A loss that is only printed by ``item`` is in a graph.
     """
     depends = depending(step, read)
     inside = set[int]().union(*[step.below(root.source, through_cuts=True) for root in step.roots])
@@ -502,7 +502,7 @@ def _as_numbers(step: Step, read: set[int]) -> Departure | None:
 
 
 def _cut_between(step: Step, read: set[int]) -> Departure | None:
-    """Return the first departure of a value that depends on these leaves."""
+    """Return the first departure from the graph of a value that depends on these leaves."""
     depends = depending(step, read)
     records = {id(step.calls[i].record) for i in depends}
     for departure in step.departures:

@@ -1,4 +1,4 @@
-"""Questions on the data: the scale of inputs, and examples that mix in a batch."""
+"""Rules on the data: the scale of inputs, and operators that mix the examples of a batch."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ..step_recorder import Array, Call, Params, Source, Step, same_source
 from .dimensions.layouts import first_layer, torn_inputs, torn_slices
 from .dimensions.mixing import meeting, of_rows, remedy
 
-_SMALL = 2e-3  # the same below which a network starts as if all inputs were 0
-_LARGE = 20.0  # mean or standard deviation of inputs that are not normalized
+_SMALL = 2e-3  # with a smaller mean and standard deviation, a network starts as if all inputs were 0
+_LARGE = 20.0  # inputs with a larger mean or standard deviation are not normalized
 
 
 @kind(
@@ -68,7 +68,7 @@ def unnormalized_input(case: Case) -> Found | None:
 
 
 def _far_targets(case: Case, step: Step, last: float) -> bool:
-    """Return whether targets of a regression are so far from 0 that the loss is still above that of their mean."""
+    """Return whether regression targets are so far from 0 that the loss is still above that of predicting the mean."""
     loss = case.loss_call(step)
     target = case.target(step, loss) if loss is not None and loss.name == "mse_loss" else None
     if target is None or not target.size or case.baseline is None:
@@ -77,7 +77,7 @@ def _far_targets(case: Case, step: Step, last: float) -> bool:
 
 
 def data_origin(case: Case, step: Step, source: Source) -> Site | None:
-    """Return the line that computed data before the first step, of which a step takes a part."""
+    """Return the line that computed data before the first step, if a step reads a part of these data."""
     for _ in range(10):
         x = step.array(source) if case.has_array(step, source) else None
         found = case.run.data_site(x) if isinstance(x, np.ndarray) else None
@@ -88,7 +88,7 @@ def data_origin(case: Case, step: Step, source: Source) -> Site | None:
         if not call.moves and call.name not in ("stack", "cat"):
             return None if step.module_of(call) is not None else call.site
         known = [x for x in call.inputs if case.has_array(step, x) and np.size(step.array(x))]
-        # Of several, the one with the largest numbers.
+        # Of several inputs, follow the one with the largest numbers.
         source = max(known or call.inputs, key=lambda x: float(np.abs(step.array(x)).max()) if known else 0.0)
     return None
 
@@ -121,7 +121,7 @@ def batch_mixing(case: Case) -> Found | None:
 
 
 def _before_the_loss(case: Case, step: Step) -> Found | None:
-    """Return the finding for a reshape between data and predictions that gives examples elements of others."""
+    """Return the finding for a reshape between data and predictions that mixes the elements of several examples."""
     call = case.loss_call(step)
     target = None if call is None else case.target(step, call)
     if call is None or target is None or not target.ndim or call.shapes[0][:1] != target.shape[:1]:
@@ -146,7 +146,7 @@ def _before_the_loss(case: Case, step: Step) -> Found | None:
 
 
 def _is_data(step: Step, x: Source, count: int) -> bool:
-    """Return whether an input is an array of rows of numbers, and no other dimension is as long."""
+    """Return whether an input has ``count`` rows of floating-point numbers, and no other dimension of this length."""
     data = step.array(x) if x.leaf is None and Case.has_array(step, x) else None
     if not isinstance(data, np.ndarray) or data.dtype.kind != "f" or data.ndim < 2:
         return False
@@ -154,12 +154,12 @@ def _is_data(step: Step, x: Source, count: int) -> bool:
 
 
 def _exchanged(given: tuple[int, ...], result: tuple[int, ...]) -> bool:
-    """Return whether a model gets examples first and returns times first: a dimension of its input, then examples."""
+    """Return whether a model gets shape (examples, ..., times, ...) and returns shape (times, examples, ...)."""
     return len(result) > 2 and result[1] == given[0] != result[0] and result[0] in given[1:]
 
 
 def _is_batch(case: Case, count: int) -> bool:
-    """Return whether this is the number of examples: of a DataLoader, or of the targets."""
+    """Return whether ``count`` is the batch size of a DataLoader or the number of targets."""
     if any(x.batch_size == count for x in case.run.loaders):
         return True
     step = case.step
@@ -180,12 +180,12 @@ _MIXERS = {
 }
 _SOFTMAX = ("softmax", "log_softmax")
 _RECURRENT = ("lstm", "gru", "rnn")
-_SMOOTH = 0.5  # change from one row to the next, relative to that from one column to the next
+_SMOOTH = 0.5  # in smooth series, the mean change between rows is smaller than this share of that between columns
 _LEAST_ROWS = 5
 
 
 def _mixing(case: Case, step: Step, start: Source, end: Source, count: int) -> Found | None:
-    """Return the finding for the operator by which an output depends on the input of another example."""
+    """Return the finding for the operator that makes the output for an example depend on another example's input."""
     if end.call < 0:
         return None
     program = Program(step, end, moving=False)
@@ -237,7 +237,7 @@ def _met(
     looked_up: list[int],
     count: int,
 ) -> Found | None:
-    """Return the finding for an operator of any other name in which two examples meet."""
+    """Return the finding for an operator outside of ``_MIXERS`` whose result depends on two examples."""
     base = {key: np.asarray(step.array(x)) for key, x in feeds.items()}
     params = {i: (step.calls[i].params, index_of(step.calls[i])) for i in looked_up}
     if any(x.shape[:1] != (count,) for x in (*base.values(), *[x for _, x in params.values()])):
@@ -263,18 +263,18 @@ def _mixed(case: Case, step: Step, call: Call, pair: tuple[int, int], count: int
 
 
 def _is_square(call: Call) -> bool:
-    """Return whether a recurrent layer gets as many examples as time steps, so that either may come first."""
+    """Return whether a recurrent layer gets as many examples as time steps, so that shapes do not show the order."""
     shape = call.shapes[0]
     return call.name in _RECURRENT and len(shape) > 2 and shape[0] == shape[1]
 
 
 def _along_last(call: Call) -> bool:
-    """Return whether a softmax already has the dimension that the edit would give it."""
+    """Return whether a softmax already runs along the last dimension, as after the edit."""
     return call.name in _SOFTMAX and call.params.get("dim") in (-1, len(call.shape) - 1)
 
 
 def _runs_along(call: Call, count: int) -> bool:
-    """Return whether a softmax normalizes along a dimension of this length, which no other dimension has."""
+    """Return whether a softmax runs along a dimension of this length, and no other dimension has this length."""
     dim, shape = call.params.get("dim"), call.shape
     if call.name not in _SOFTMAX or not isinstance(dim, int) or not -len(shape) <= dim < len(shape):
         return False
@@ -301,12 +301,12 @@ def _other_row(
     end: Source,
     count: int,
 ) -> tuple[int, int] | None:
-    """Return an example, and another one whose input changes its output."""
+    """Return the indices of an example whose output changes with another example's input, and of that example."""
     values = {key: new_tensor(x) for key, x in step.values.items()}
     base = {key: np.asarray(step.array(x)) for key, x in feeds.items()}
     indices = {i: index_of(step.calls[i]) for i in looked_up}
     try:
-        # Of the same inputs as below: the recorded call that made them may have been written to since.
+        # Use copies of the inputs in both runs, since the recorded arrays may have been written to after the recording.
         before = np.asarray(program.run(values, Changes(inputs=base), wanted=end).array)
         for row in (count - 1, 0):
             changed = {}
@@ -325,7 +325,7 @@ def _other_row(
             after = np.asarray(program.run(values, Changes(inputs=changed, params=params), wanted=end).array)
             scale = float(np.abs(before).max()) or 1.0
             change = np.abs(after - before)
-            if before.shape[0] != count:  # time comes first
+            if before.shape[0] != count:  # the result has the time axis first
                 change = change.swapaxes(0, 1)
             moved = change.reshape(count, -1).max(1)
             moved[row] = 0
@@ -337,7 +337,7 @@ def _other_row(
 
 
 def _time_is_first(case: Case, step: Step, given: Source, count: int) -> bool:
-    """Return whether ``count`` is a number of time steps: what the program gives and its data say so."""
+    """Return whether ``count`` is a number of time steps, judging by states that the program passes and by its data."""
     width = _width(step, given, count)
     if width is None:
         return False
@@ -350,14 +350,14 @@ def _time_is_first(case: Case, step: Step, given: Source, count: int) -> bool:
     call = case.loss_call(step)
     target = case.target(step, call) if call is not None else None
     if target is None or target.shape[:1] == (count,) and target.shape[1:2] != (width,):
-        return False  # a target for each row
+        return False  # each row has a target, so the rows are examples
     data = list(_data(case, step, given, (count, width)))
     return any(_continues(x, target) or _is_smooth(x) or _begins_alike(x) for x in data)
 
 
 def _width(step: Step, given: Source, count: int) -> int | None:
-    """Return the second dimension of what recurrent layers get, or of tokens or sequences of vectors that other layers
-    get, if ``count`` is the first one."""
+    """Return the second dimension of an array whose first dimension is ``count``: an input of a recurrent layer, or
+    tokens or sequences of vectors that another layer gets."""
     inner = [x.shapes[0] for x in step.calls if x.name in _RECURRENT]
     outer = step.calls[given.call].shape if given.call >= 0 else np.shape(step.array(given))
     kept = given.call < 0 or len(step.calls[given.call].outputs) > given.output
@@ -369,8 +369,8 @@ def _width(step: Step, given: Source, count: int) -> int | None:
 
 
 def _has_state(case: Case, width: int, carried: bool = False) -> bool:
-    """Return whether the program gives recurrent layers a state for so many examples; with ``carried``, the state that
-    an earlier step has computed."""
+    """Return whether the program passes a state for ``width`` examples to a recurrent layer; with ``carried``, whether
+    an earlier step computed this state."""
     for step in case.run.steps:
         for entry in step.modules:
             if type(entry.module).__name__ not in ("RNN", "LSTM", "GRU"):
@@ -382,14 +382,14 @@ def _has_state(case: Case, width: int, carried: bool = False) -> bool:
 
 
 def _is_carried(step: Step, source: Source) -> bool:
-    """Return whether a state is a result of layers that no call of this step computed."""
+    """Return whether a state was computed in an earlier step: no call of this step did, and its values differ."""
     origin = step.origin(source)
     values = origin.value if origin.call < 0 and origin.leaf is None else None
     return isinstance(values, np.ndarray) and bool((values != values.flat[0]).any())
 
 
 def _data(case: Case, step: Step, given: Source, shape: tuple[int, int]) -> Iterator[np.ndarray]:
-    """Yield the data with these first two dimensions: the input of a layer, and the indices that are looked up."""
+    """Yield arrays with these first two dimensions: the input of a layer, and the indices of embeddings."""
     array = step.array(given) if case.has_array(step, given) else None
     if isinstance(array, np.ndarray) and array.shape[:2] == shape:
         yield array
@@ -411,7 +411,7 @@ def _continues(x: np.ndarray, target: np.ndarray) -> bool:
 
 
 def _is_smooth(x: np.ndarray) -> bool:
-    """Return whether numbers change much less from row to row than from column to column."""
+    """Return whether floating-point numbers change much less from row to row than from column to column."""
     if x.dtype.kind != "f" or x.shape[0] < _LEAST_ROWS or x.shape[1] < 2:
         return False
     down, across = (float(np.abs(np.diff(x, axis=axis)).mean()) for axis in (0, 1))
@@ -419,7 +419,7 @@ def _is_smooth(x: np.ndarray) -> bool:
 
 
 def _begins_alike(x: np.ndarray) -> bool:
-    """Return whether columns of indices, and not rows, begin with one symbol, or are filled up at the end with one."""
+    """Return whether the columns of an index array, and not the rows, begin with one symbol or end with padding."""
     if x.dtype.kind not in "iu" or x.ndim != 2 or min(x.shape) < 3:
         return False
     if not _varies(x[0]) and _varies(x[:, 0]) and _varies(x[1:-1]):
@@ -428,7 +428,7 @@ def _begins_alike(x: np.ndarray) -> bool:
 
 
 def _is_filled(x: np.ndarray, pad: int) -> bool:
-    """Return whether a symbol fills columns from some row to the end, in most of them and of different length."""
+    """Return whether columns end with runs of the symbol ``pad``, of different lengths whose mean is at least 1."""
     filled = x == pad
     counts = filled.sum(0)
     return bool((np.diff(filled.astype(int), axis=0) >= 0).all()) and _varies(counts) and float(counts.mean()) >= 1

@@ -1,4 +1,4 @@
-"""Questions on gradients: whether they are computed, kept until the step and used once, and whether they are finite."""
+"""Rules on gradients: whether they are computed, kept until the step, used once, and finite."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from ..step_recorder import Array, Call, Source, Step
 from .growth.rates import largest_step
 from .program_text import is_never_stepped
 
-_ALONE = 2  # steps in a whole run
-_MANY = 20  # backward passes and calls of zero_grad
-_SHARE = 0.6  # of the steps in which something has to happen
+_ALONE = 2  # at most this number of steps in a run suggests that the step is outside of the loop
+_MANY = 20  # the least number of backward passes and of calls of zero_grad in such a run
+_SHARE = 0.6  # the least share of steps with a problem
 _LEAD_TO_NAN = ("unnormalized-input", "exploding-gradient")
 _REMOVED = "remove these examples from the data, or replace such values"
 _REPLACED = "replace such values before, by torch.where: a mask that multiplies afterwards leaves them (0 * NaN is NaN)"
@@ -64,14 +64,14 @@ def backward_missing(case: Case) -> Found | None:
 
 
 def unused_loss(step: Step, x: Optimized) -> Call | None:
-    """Return the loss of an optimizer's parameters from which a step makes no backward pass."""
+    """Return a loss that depends on an optimizer's parameters and from which no backward pass of the step starts."""
     held = {id(p) for p in x.parameters}
     assigned = [step.assigned(p) for root in step.roots for p in step.leaves(root.source) if id(p) not in held]
     reached: set[int] = set()
     for root in step.roots:
         reached |= step.below(root.source)
         if root.source.call < 0 or not any(id(p) in held or isinstance(p, Parameter) for p in step.leaves(root.source)):
-            return None  # a loss that was cut off from its graph
+            return None  # the backward pass starts from a loss that was cut off from the graph
     for source in step.asked:
         reached |= step.below(source)
     read = {x.call for call in step.calls for x in call.inputs}
@@ -87,7 +87,7 @@ def unused_loss(step: Step, x: Optimized) -> Call | None:
 
 
 def _reads_earlier(step: Step, source: Source) -> bool:
-    """Return whether a value depends on results of an earlier step, whose leaves are not known."""
+    """Return whether a value depends on results of an earlier step, whose leaves are unknown."""
     calls = [step.calls[i] for i in step.below(source)]
     return any(c.needs(n) and x.call < 0 and x.leaf is None for c in calls for n, x in enumerate(c.inputs))
 
@@ -111,9 +111,9 @@ def step_missing(case: Case) -> Found | None:
         if x.steps or x.backwards < 3 or not (x.had_gradient or x.zeroed) or not x.start or x.source is None:
             continue
         if case.main is not None and x.zeros < 3 and not is_never_stepped(run, x):
-            continue  # an optimizer of a later phase
+            continue  # the optimizer may be used in a later phase of the training
         if _is_updated(case, x):
-            continue  # by the program itself
+            continue  # the program updates the parameters itself
         taken = _taken_step(case, x)
         if taken is not None:
             site, other = taken
@@ -135,7 +135,7 @@ def step_missing(case: Case) -> Found | None:
 
 
 def _is_updated(case: Case, x: Optimized) -> bool:
-    """Return whether the program itself changes the parameters of an optimizer, and not only clips their values."""
+    """Return whether the program changes an optimizer's parameters itself, other than by clipping their values."""
     changed = [p for p in x.parameters if id(p) in x.start and bool((x.start[id(p)] != p.array).any())]
     writes = [
         call
@@ -147,7 +147,7 @@ def _is_updated(case: Case, x: Optimized) -> bool:
 
 
 def _taken_step(case: Case, x: Optimized) -> tuple[Site, Optimized] | None:
-    """Return the line that steps another optimizer after a backward pass that reaches this one's parameters alone."""
+    """Return the line that steps another optimizer after a backward pass that reaches only the parameters of ``x``."""
     mine = {id(p) for p in x.parameters}
     for step in case.run.steps:
         for root in step.roots:
@@ -160,7 +160,7 @@ def _taken_step(case: Case, x: Optimized) -> tuple[Site, Optimized] | None:
 
 
 def _beside_zero_grad(case: Case, x: Optimized, site: Site | None) -> Site | None:
-    """Return the call, around a backward pass in a helper, in the function that zeroes the gradients."""
+    """Return the line, in the function that calls ``zero_grad``, that calls the helper with the backward pass."""
     stack, zeroed = case.run.backward_stack, x.zeroed
     if site is None or zeroed is None or site not in stack:
         return site
@@ -170,7 +170,7 @@ def _beside_zero_grad(case: Case, x: Optimized, site: Site | None) -> Site | Non
 
 
 def _own_backward(case: Case, x: Optimized) -> Site | None:
-    """Return the line of the last of the backward passes that reach parameters of one optimizer, and of no other."""
+    """Return the line of the last backward pass of a step that reaches parameters of this optimizer and of no other."""
     mine = {id(p) for p in x.parameters}
     others = {id(p) for y in case.run.optimizers if y is not x for p in y.parameters}
     for step in case.run.steps:
@@ -179,7 +179,7 @@ def _own_backward(case: Case, x: Optimized) -> Site | None:
             reached = {id(p) for p in step.leaves(root.source)}
             if reached & mine and not reached & others:
                 if root.site in sites:
-                    break  # of the next batch
+                    break  # the backward pass of the next batch
                 sites.append(root.site)
         if sites:
             return sites[-1]
@@ -196,7 +196,7 @@ def zeroed_before_step(case: Case) -> Found | None:
     for x in case.run.optimizers:
         others = {id(p) for y in case.run.optimizers if y is not x and y.steps for p in y.parameters}
         if others and all(id(p) in others for p in x.parameters):
-            continue  # another optimizer has used the gradients
+            continue  # another optimizer uses the gradients
         if x.steps >= 2 and x.emptied >= max(2, _SHARE * x.steps):
             values = {
                 "emptied": x.emptied,
@@ -245,7 +245,7 @@ def gradients_not_zeroed(case: Case) -> Found | None:
 
 
 def _first_backward(case: Case, x: Optimized) -> Site | None:
-    """Return the line of the first backward pass after the step before, of those whose gradients a step uses."""
+    """Return the line of the first backward pass since the previous step, among those whose gradients a step uses."""
     number = case.run.optimizers.index(x)
     for step in case.run.steps[1:]:
         last = next((root for root in step.roots if number in root.optimizers), None)
@@ -255,7 +255,10 @@ def _first_backward(case: Case, x: Optimized) -> Site | None:
 
 
 def _with_zero_grad(case: Case, x: Optimized) -> tuple[Edit, Curves | None, str]:
-    """Return the edit, at the rate as it is, or at a larger one if the sums of gradients have taken its place."""
+    """Return the edit, its curves and a text: at the same rate, or at a larger rate if this lowers the loss more.
+
+    Sums of gradients act as a larger rate, so without them the rate may be too small.
+    """
     first = Edit("with zero_grad()", without="carry")
     curves = compare(case.run, case.program, first, case.budget)
     if curves is not None and not better(curves) and x is case.main and x.rates:
@@ -280,12 +283,12 @@ def nan_birth(case: Case) -> Found | None:
     if run.bad is None and not (_spoils(case) and _first_bad_record(case) is not None):
         return None
     if run.bad is not None and (_diverged(case) or any(map(case.answer, _LEAD_TO_NAN)) or _overshot(case)):
-        return None  # this is how it ends
+        return None  # the NaN is an effect of another finding
     return first_bad(case)
 
 
 def first_bad(case: Case) -> Found:
-    """Return the finding for the first number that is not finite, however the loss went before."""
+    """Return the finding for the first number that is not finite, whatever the earlier losses were."""
     run = case.run
     given = _bad_data(case)
     record = _first_bad_record(case)
@@ -313,7 +316,7 @@ def first_bad(case: Case) -> Found:
 
 
 def _is_masked(case: Case, call: Call) -> bool:
-    """Return whether data with zeros multiply the result of a call later: a mask."""
+    """Return whether a later call multiplies the result by data with zeros: a mask."""
     for step in case.run.steps:
         for later in step.passed():
             if later.name != "mul" or later.index < call.index:
@@ -325,7 +328,7 @@ def _is_masked(case: Case, call: Call) -> bool:
 
 
 def _bad_data(case: Case) -> tuple[Call, str] | None:
-    """Return the first call that gets data that are not finite: NaN, or infinite targets of a loss."""
+    """Return the first call that gets NaN in its data, or NaN or infinity as a target of a loss, and a description."""
     for step in case.run.steps:
         for call in reversed(step.passed()):
             for place, x in enumerate(call.inputs):
@@ -342,7 +345,7 @@ def _bad_data(case: Case) -> tuple[Call, str] | None:
 
 
 def _first_bad_record(case: Case) -> Record | None:
-    """Return the first recorded call whose result has a NaN or an infinity, or whose gradient has."""
+    """Return the first recorded call with a NaN or an infinity in its result, or else with a NaN in its gradient."""
     run = case.run
     record: Record | None = None
     for step in run.steps:
@@ -369,7 +372,7 @@ def _is_bad(source: object) -> bool:
 
 
 def _bad_gradient(step: Step) -> Record | None:
-    """Return the call at which a backward pass first had a NaN: the last walked node whose gradient is finite."""
+    """Return the call whose rule returned the first NaN of a backward pass: its own gradient is still finite."""
     walked = sorted([x for x in step.records if x.walked is not None], key=lambda x: x.walked or 0)
     for before, after in zip(walked, walked[1:], strict=False):
         if after.gradients is not None and after.gradients.nans and before.gradients is not None:
@@ -384,13 +387,13 @@ def _spoils(case: Case) -> bool:
 
 
 def _diverged(case: Case) -> bool:
-    """Return whether the loss grew far above its start before it was no longer finite."""
+    """Return whether the loss grew far above its first value before it became NaN or infinite."""
     finite = [abs(x) for x in case.losses if math.isfinite(x)]
     return len(finite) >= 2 and max(finite[1:]) > 20 * max(min(finite), 1e-12) and max(finite[1:]) > 3 * finite[0]
 
 
 def _overshot(case: Case) -> bool:
-    """Return whether a step replaced the parameters before the first NaN, and smaller steps lower the loss."""
+    """Return whether a step before the first NaN was larger than the parameters, and smaller steps lower the loss."""
     main = case.main
     return main is not None and largest_step(main)[1] > 1.0 and case.answer("learning-rate-too-high") is not None
 
@@ -445,7 +448,7 @@ def graph_grows(case: Case) -> Found | None:
 
 
 def _sum_of_steps(step: Step | None) -> Call | None:
-    """Return the call that adds the loss of a step to a number with the graphs of earlier steps."""
+    """Return the call that adds the loss of a step to a Tensor with the graphs of earlier steps."""
     call = None if step is None else step.producer(step.roots[-1].source)
     while step is not None and call is not None and call.shape == () and call.name in ("add", "div", "mul"):
         earlier = [x.call < 0 and x.leaf is None and call.needs(n) for n, x in enumerate(call.inputs)]
@@ -461,11 +464,11 @@ _APPENDED = re.compile(rf"^\s*[\w.\[\]'\"]+\.append\(.*{_LOSS}.*\)\s*(#.*)?$")
 
 
 _LISTED = re.compile(r"^\s*[\w.\[\]'\"]+\.append\([^()]*\)\s*(#.*)?$")
-_NEAR = 20  # lines
+_NEAR = 20  # the number of lines, around a backward pass, that are searched
 
 
 def _keeping_of(near: Site, run: Run) -> Place | None:
-    """Return the line near a backward pass that adds or appends the variable that it starts from."""
+    """Return the line, near a backward pass, that adds or appends the loss variable on which backward is called."""
     started = re.match(r"\s*(\w+)\.backward\(", near.code)
     if started is None:
         return None
@@ -476,7 +479,7 @@ def _keeping_of(near: Site, run: Run) -> Place | None:
 
 
 def _keeping(near: Site, pattern: re.Pattern[str], most: int = 1 << 30) -> Place | None:
-    """Return the line that keeps a loss, near a backward pass."""
+    """Return the line that matches the pattern and is nearest to a backward pass, without calls of ``item``."""
     lines = linecache.getlines(near.file)
     ordered = sorted(range(len(lines)), key=lambda i: abs(i + 1 - near.line))[: 2 * most]
     return next((Place(near.file, i + 1) for i in ordered if pattern.match(lines[i]) and "item" not in lines[i]), None)

@@ -1,4 +1,4 @@
-"""Questions on labels: their order, and whether they have anything to do with the inputs."""
+"""Rules on labels: their order, and whether they are related to the inputs."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from .data import index_of
 from .dimensions.layouts import first_layer, unrelated_places
 from .program_text import of_zipped_loaders, permuted_apart, returning_line, sorting_line
 
-_RUNS = 0.4  # share of examples with the label of the example before
+_RUNS = 0.4  # labels come in runs if at least this share of examples has the label of the previous example
 _LEAST_ROWS = 160
 _LEAST_NUMBERS = 60
-_LEAST_AGAIN = 100  # examples that come again
-_LEAST_LENGTH = 4  # of their inputs
+_LEAST_AGAIN = 100  # the least number of examples that were seen before
+_LEAST_LENGTH = 4  # the least length of an input, without padding, that identifies an example
 _MOST_ROWS = 1500
 _LEAST_TOKENS = 300
-_MOST_TOKENS = 2000  # different ones
+_MOST_TOKENS = 2000  # the most different tokens
 _PERMUTATIONS = 19
-_TRAINED = 2  # trainings with permuted labels
-_ABOVE = 1.25  # times the loss of guessing, above which steps are the reason
-_AROUND = 2  # places before and after one
-_FASTER = 0.98  # of their loss, below which the labels are learned faster
-_STEPS = 60  # steps of each, at most
-_LONG = 60  # steps of a run
-_NOT, _CLEAR = 2.0, 6.0  # standard deviations of what permuted labels have
+_TRAINED = 2  # the number of trainings with permuted labels
+_ABOVE = 1.25  # a loss above this multiple of the loss of guessing has another cause: the steps
+_AROUND = 2  # the number of neighboring places, before and after a label, that are compared with the label
+_FASTER = 0.98  # labels are learned faster if their loss is below this share of that of permuted labels
+_STEPS = 60  # the largest number of steps of each training
+_LONG = 60  # runs with at least this many steps are long
+_NOT, _CLEAR = 2.0, 6.0  # limits of relations, in standard deviations above the mean of permuted labels
 _CHECK = "check the order of inputs and labels: shuffle both by the same permutation"
 _ONE_ORDER = "permute both by one order: order = torch.randperm(len(x)); x, y = x[order], y[order]"
 _RECURRENT = frozenset({"rnn", "lstm", "gru"})
@@ -71,7 +71,7 @@ def unshuffled_data(case: Case) -> Found | None:
         return None
     noted = case.run.binary_labels if found[-1][1].name in BINARY_LOSSES else case.run.labels
     several = sum(x.name in CLASS_LOSSES for x in case.loss_calls(found[-1][0]))
-    if several > 1 and noted is case.run.labels:  # those of an adversary of domains are one class in each of its losses
+    if several > 1 and noted is case.run.labels:  # each loss of a domain adversary has only one class
         losses = [noted[n::several] for n in range(several)]
         noted = next((ys for ys in losses if len({int(x) for y in ys for x in (y.min(), y.max())}) > 1), [])
     labels = [y for y in noted if y.size >= 4] or [y for _, _, y in found if y.size >= 4]
@@ -81,7 +81,7 @@ def unshuffled_data(case: Case) -> Found | None:
         return None
     per_example = [[y[i] for y in labels] for i in _firsts(found[-1][0], labels[-1].size)]
     if any(float(np.mean([(y[1:] == y[:-1]).mean() for y in ys])) < _RUNS for ys in [labels, *per_example]):
-        return None  # such as the words of a text, few of which repeat
+        return None  # no runs of one label, as in the words of a text
     sizes = [y.size for y in labels]
     inside = float(np.mean([np.unique(y).size for y in labels]))
     rng = np.random.default_rng(0)
@@ -94,7 +94,7 @@ def unshuffled_data(case: Case) -> Found | None:
     size = int(np.median(sizes))
     loader = next((x for x in sequential if x.batch_size == size), None)
     if loader is None and not any(x.batch_size == size for x in case.run.loaders):
-        loader = next(iter(sequential), None)  # labels of words or pixels: more per step than the batch size
+        loader = next(iter(sequential), None)  # there are several labels per example: words, pixels
     where = loader.created if loader is not None else None
     if where is None:
         entry = next((x for x in found[-1][0].outermost() if x.grad_enabled), None)
@@ -104,9 +104,9 @@ def unshuffled_data(case: Case) -> Found | None:
 
 
 def _firsts(step: Step, size: int) -> list[slice]:
-    """Return what selects a label of each example, if examples have several: the first of each row, or the first row.
+    """Return two slices that each select one label per example, if examples have several labels; otherwise none.
 
-    Which of the dimensions is that of the batch is not known.
+    There are two since the batch may be either dimension: the first label of each row, or the first row.
     """
     entry = next((x for x in step.outermost() if x.shapes and len(x.shapes[0]) > 1), None)
     if entry is None:
@@ -116,7 +116,7 @@ def _firsts(step: Step, size: int) -> list[slice]:
 
 
 def _is_data(case: Case, labels: list[np.ndarray]) -> bool:
-    """Return whether two classes come from the data, and are not those of a GAN, which alternate from call to call."""
+    """Return whether labels 0 and 1 come from data, and not from a GAN, whose labels alternate from call to call."""
     constant = [int(y[0]) if (y == y[0]).all() else -1 for y in labels]
     changes = sum(a != b for a, b in zip(constant, constant[1:], strict=False))
     return sum(x.steps > 0 for x in case.run.optimizers) == 1 and len(labels) >= 3 * (changes + 1)
@@ -153,17 +153,17 @@ def labels_unrelated(case: Case) -> Found | None:
     if tokens and (not last > 0.9 * base or _follow_places(case)):
         return None
     if last > _ABOVE * base:
-        return None  # the loss is not that of guessing: steps have made it worse
+        return None  # the loss is far above that of guessing, which bad steps cause and not bad labels
     permuted = [agreement(rows, rng.permutation(labels)) for _ in range(_PERMUTATIONS)]
     most, spread = float(np.mean(permuted)) + 0.005, float(np.std(permuted))
     chance = min(max(permuted), most + spread) if _permuting(case) is None else most + 5 * spread
     if len(case.losses) >= _LONG and last > 0.97 * base:
-        chance = max(chance, most + 2 * spread)  # nothing at all was learned
+        chance = max(chance, most + 2 * spread)  # nothing was learned in a long run
     if not tokens and real > chance:
         return None
     apart = [separation(rows, rng.permutation(labels)) for _ in range(_PERMUTATIONS)]
     if separation(rows, labels) > float(np.mean(apart)) + 4 * float(np.std(apart)):
-        return None  # one input tells something about the labels
+        return None  # a single number of the input is related to the labels
     step = case.step
     call = case.loss_call(step) if step is not None else None
     mean = float(np.mean(permuted))
@@ -190,14 +190,14 @@ def labels_unrelated(case: Case) -> Found | None:
 
 
 def _are_equal(losses: list[float], base: float) -> bool:
-    """Return whether copies of the network learn the labels, the first loss, no faster than permuted ones."""
+    """Return whether copies learn the labels (the first of ``losses``) no faster than permuted labels (the others)."""
     real, permuted = losses[0], losses[1:]
     learned = float(np.mean(permuted)) < 0.98 * base and real >= _FASTER * float(np.mean(permuted))
     return learned or float(np.mean(permuted)) < 0.99 * base and real >= min(permuted)
 
 
 def _pairing(case: Case, step: Step | None, call: Call | None) -> HasPlace | None:
-    """Return the line of the program's data set that gives inputs and labels, if no operator changes the labels."""
+    """Return the line of the data set that returns an input and its label, if no operator changes the labels."""
     source = target_source(step, call) if step is not None and call is not None else None
     methods = [x.pairs for x in case.run.loaders if x.pairs is not None]
     if step is None or source is None or not methods:
@@ -210,7 +210,7 @@ def _pairing(case: Case, step: Step | None, call: Call | None) -> HasPlace | Non
 
 
 def _of_other_rows(case: Case) -> Found | None:
-    """Return the finding for predictions and targets of a step that were selected from other rows of the data."""
+    """Return the finding for predictions and targets of a step that were selected from different rows of the data."""
     found: list[Call] = []
     for step in [step for step in case.run.steps if step.roots][-3:]:
         call = case.loss_call(step)
@@ -221,7 +221,7 @@ def _of_other_rows(case: Case) -> Found | None:
         inputs, wanted = (_selected(step, x, count) for x in (call.inputs[0], targets))
         pairs = [(x, y) for x in inputs for y in wanted if len(x.rows) == len(y.rows)]
         if not pairs or any(x.length != y.length for x, y in pairs):
-            continue  # not to be compared, such as inputs that were selected before the record began
+            continue  # unknown, for example because inputs were selected before the recording began
         if any(_are_same_rows(x, y) for x, y in pairs):
             return None
         longer = max(reversed(pairs[0]), key=lambda one: len(one.calls))
@@ -236,7 +236,7 @@ def _of_other_rows(case: Case) -> Found | None:
 
 
 def _of_repeated(case: Case) -> Found | None:
-    """Return the finding for examples that come again, in later epochs, with the labels of others."""
+    """Return the finding for examples that have other labels when they are seen again, in later epochs."""
     first: dict[bytes, int] = {}
     again = same = 0
     for rows, labels in case.run.indexed:
@@ -254,7 +254,7 @@ def _of_repeated(case: Case) -> Found | None:
     seen = np.concatenate([y for _, y in case.run.indexed])
     base = guessing(seen)
     if base is not None and case.ends()[1] < _MEMORIZED * base:
-        return None  # learned from other inputs
+        return None  # the labels were learned, so they depend on other inputs
     shares = np.unique(seen, return_counts=True)[1]
     chance = float(((shares / shares.sum()) ** 2).sum())
     if chance > 0.9 or same > again * (chance + 0.02) + 3 * math.sqrt(again * chance * (1 - chance)):
@@ -272,7 +272,7 @@ def _of_repeated(case: Case) -> Found | None:
 
 
 def _of_neighbors(case: Case) -> Found | None:
-    """Return the finding for labels that belong to the example before or after their own, in the order of a batch."""
+    """Return the finding for labels that are shifted by one or two places relative to the examples of a batch."""
     for step in reversed(case.run.steps):
         x = _rows(step) if step.roots else None
         if x is None or len(x) < _LEAST_NUMBERS // 2 or any(y.name in _RECURRENT for y in step.calls):
@@ -305,7 +305,7 @@ def _of_neighbors(case: Case) -> Found | None:
 
 
 class _Rows(NamedTuple):
-    """Rows of an array that a step selects: the array's address and length, and the calls, the last one first."""
+    """Rows that a step selects from an array: address and length of the array, the rows, and the selecting calls."""
 
     start: int
     length: int
@@ -314,7 +314,7 @@ class _Rows(NamedTuple):
 
 
 def _are_same_rows(x: _Rows, y: _Rows) -> bool:
-    """Return whether two selections are of the same examples, or of neighbors in time."""
+    """Return whether two selections take the same examples, or examples at a constant distance in time."""
     if x.start == y.start:
         return True
     distance = x.rows - y.rows
@@ -334,7 +334,7 @@ def target_source(step: Step, call: Call) -> Source | None:
 
 
 def _selected(step: Step, source: Source | None, count: int) -> list[_Rows]:
-    """Return the rows of data that a value of ``count`` examples depends on; none if this is not clear."""
+    """Return the rows of data that a value of ``count`` examples depends on; an empty list if this is not clear."""
     found: list[_Rows] = []
     pending: list[tuple[Source, np.ndarray, list[Call]]] = []
     if source is not None:
@@ -360,7 +360,7 @@ def _selected(step: Step, source: Source | None, count: int) -> list[_Rows]:
 
 
 def _key(call: Call) -> np.ndarray | None:
-    """Return the rows that a selection takes of its first dimension, if it takes whole rows."""
+    """Return the indices that a selection takes along the first dimension; None if it does not select such rows."""
     length = call.shapes[0][0] if call.shapes[0] else 0
     index = call.params.get("index")
     key = getattr(index, "key", index)
@@ -373,7 +373,7 @@ def _key(call: Call) -> np.ndarray | None:
 
 
 def _permuting(case: Case) -> HasPlace | None:
-    """Return the line that permutes inputs or labels alone, if the program has one."""
+    """Return the line that permutes only the inputs or only the labels, if the program has one."""
     sites = [root.site for step in case.run.steps for root in step.roots]
     files = dict.fromkeys([*(site.file for site in sites), *([case.run.script] if case.run.script else [])])
     return (
@@ -384,8 +384,8 @@ def _permuting(case: Case) -> HasPlace | None:
 
 
 def _read_again(case: Case) -> HasPlace | None:
-    """Return the line that creates a loader whose data the program read several times before the first step, each time
-    in another order."""
+    """Return the line that creates a shuffling loader whose data the program read several times before the first step,
+    so that inputs and labels from different passes have different orders."""
     passes: dict[HasPlace, int] = {}
     for x in case.run.loaders:
         if x.shuffled:
@@ -394,9 +394,9 @@ def _read_again(case: Case) -> HasPlace | None:
 
 
 def _unrelated_numbers(case: Case) -> Found | None:
-    """Return the finding for targets of a regression that are not those of the inputs.
+    """Return the finding for regression targets that are unrelated to the inputs.
 
-    A line of the program permutes one of the two, or the loss stays at that of guessing.
+    This is tested if a line of the program permutes only one of the two, or if the loss stays at that of guessing.
     """
     permuting, base = _permuting(case), case.baseline
     where = permuting
@@ -439,7 +439,7 @@ def _rows(step: Step) -> np.ndarray | None:
 
 
 def _numbers(case: Case, step: Step) -> np.ndarray | None:
-    """Return the targets of a regression, one flat row per example: of a loss, or of a difference."""
+    """Return regression targets, one flat row per example: the targets of a loss, or the data of a difference."""
     for call in step.passed():
         if call.name not in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "sub") or len(call.inputs) < 2:
             continue
@@ -454,9 +454,9 @@ def _numbers(case: Case, step: Step) -> np.ndarray | None:
 
 
 def _are_places(case: Case) -> bool:
-    """Return whether labels are positions in the batch: distinct, and equal in all batches, whose inputs differ.
+    """Return whether labels are positions in the batch, as in contrastive losses.
 
-    Contrastive losses have such labels.
+    Such labels are distinct and equal in all batches, although the inputs differ.
     """
     known = [(step.array(call.inputs[0]), y) for step, _, y in _labels(case) if (call := first_layer(step)) is not None]
     (x, labels), *others = known or [(None, np.zeros(0))]
@@ -465,7 +465,7 @@ def _are_places(case: Case) -> bool:
 
 
 def _learned(case: Case, rows: np.ndarray, labels: np.ndarray) -> list[float] | None:
-    """Return the losses of copies of the network that learn all rows: with the labels, and with permuted labels."""
+    """Train copies of the network on all rows; return the loss with the labels, and the losses with permuted labels."""
     step, program = case.step, case.program
     loss = case.loss_call(step) if step is not None else None
     first = first_layer(step) if step is not None else None
@@ -497,7 +497,7 @@ def _learned(case: Case, rows: np.ndarray, labels: np.ndarray) -> list[float] | 
 
 
 def _pool(case: Case) -> tuple[np.ndarray, np.ndarray]:
-    """Return inputs, one flat row per example, and labels of the recorded steps whose inputs were kept."""
+    """Return all recorded inputs with a label, one flat row per different input, and the labels."""
     xs, ys = [], []
     for step, _, labels in _labels(case):
         call = first_layer(step)
@@ -515,7 +515,7 @@ def _pool(case: Case) -> tuple[np.ndarray, np.ndarray]:
     if len(widths) != 1:
         return np.zeros((0, 1)), np.zeros(0, int)
     rows, labels = np.concatenate(xs), np.concatenate(ys)
-    # np.unique sorts rows slowly, and a training repeats many: the first of rows of the same bytes are left to it.
+    # np.unique is slow, and a training repeats many rows: first remove repeated rows by their bytes.
     first: dict[bytes, int] = {}
     for number, row in enumerate(rows):
         first.setdefault(row.tobytes(), number)
@@ -525,9 +525,10 @@ def _pool(case: Case) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _tokens(case: Case) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows that describe the integer inputs of recorded steps, and labels: of each example, or of each place.
+    """Return rows that describe the tokens of recorded steps, and labels: one label per example, or one per place.
 
-    A row has the counts of the inputs of an example, and for labels of places the input at the place.
+    A row has the number of occurrences of each token in an example. With one label per place, the token at the place is
+    appended as a one-hot vector.
     """
     found = [(index, y) for step, call, y in _labels(case) if (index := _looked_up(step, call)) is not None]
     size = max([int(index.max()) + 1 for index, _ in found], default=0)
@@ -549,7 +550,7 @@ def _tokens(case: Case) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _follow_places(case: Case) -> bool:
-    """Return whether labels of places depend on the input of a place near them, along either dimension."""
+    """Return whether labels of places depend on the token at a neighboring place, along either dimension."""
     found = [(index, y) for step, call, y in _labels(case) if (index := _looked_up(step, call)) is not None]
     pairs = [(index, y.reshape(index.shape)) for index, y in found if index.ndim == 2 and index.size == y.size]
     rng = np.random.default_rng(0)
@@ -567,7 +568,7 @@ def _follow_places(case: Case) -> bool:
 
 
 def _looked_up(step: Step, loss: Call) -> np.ndarray | None:
-    """Return the indices of the embedding that a loss depends on, a row for each example; None if there are several."""
+    """Return the indices of the embedding that a loss depends on, one row per example; None if embeddings differ."""
     found: list[np.ndarray] = []
     for index in sorted(step.below(Source(loss.index, 0, None, None))):
         call = step.calls[index]

@@ -1,4 +1,4 @@
-"""Questions on what goes into a loss: shapes that meet in it, and softmax and sigmoid before it."""
+"""Rules on the inputs of a loss: shapes of prediction and target, and softmax and sigmoid before the loss."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..probes.replay import Changes, Edit, Replacement, same
 from ..step_recorder import LOGARITHMS, Array, Call, Step, same_source
 
 _ARITHMETIC = frozenset({"add", "sub", "mul", "neg", "pow", "square", "clamp", "where", "maximum", "minimum"})
-_WRITTEN = frozenset({"div", "exp", "mul", "normalize"})  # operators whose result softmax by hand is
+_WRITTEN = frozenset({"div", "exp", "mul", "normalize"})  # the last operators of a softmax written by hand
 # Losses whose targets are 1 and -1.
 _SIGNED = frozenset({"cosine_embedding_loss", "hinge_embedding_loss", "margin_ranking_loss", "soft_margin_loss"})
 
@@ -38,7 +38,7 @@ def broadcast_loss(case: Case) -> Found | None:
 
 
 def _broadcast_in_loss(step: Step, call: Call) -> Found | None:
-    """Return the finding for a public loss that expanded its prediction."""
+    """Return the finding for a known loss that broadcast its prediction."""
     if call.name not in PAIR_LOSSES or len(call.inputs) < 2:
         return None
     x, y = (step.producer(source) for source in call.inputs[:2])
@@ -58,7 +58,7 @@ def _broadcast_in_loss(step: Step, call: Call) -> Found | None:
 
 
 def _is_of_one(step: Step, call: Call, prediction: tuple[int, ...], target: tuple[int, ...]) -> bool:
-    """Return whether a target of one example, selected from those of the batch, meets the predictions for a batch."""
+    """Return whether the target of a single example is broadcast to the predictions for the whole batch."""
     if not prediction or prediction[0] < 2 or target[:1] != (1,) or len(target) != len(prediction):
         return False
     source = call.inputs[1]
@@ -71,7 +71,7 @@ def _is_of_one(step: Step, call: Call, prediction: tuple[int, ...], target: tupl
 
 
 def _broadcast_between(step: Step, call: Call) -> Found | None:
-    """Return the finding for arithmetic of a prediction and data of as many elements and another rank."""
+    """Return the finding for arithmetic that broadcasts a prediction and data with the same number of elements."""
     if not call.elementwise or len(call.shapes) != 2 or call.needs(0) == call.needs(1):
         return None
     place = 0 if call.needs(0) else 1
@@ -94,7 +94,7 @@ def _broadcast_between(step: Step, call: Call) -> Found | None:
 
 
 def _is_squared(step: Step, call: Call) -> bool:
-    """Return whether the mean of squares of a difference is taken, and nothing else of it."""
+    """Return whether only the mean or sum of squares is computed from a difference."""
     readers = list(step.readers(call.index))
     if readers and all(x.name in ("square", "pow") or x.name == "mul" and len(set(x.inputs)) == 1 for x in readers):
         return all(y.name in ("mean", "sum") for x in readers for y in step.readers(x.index))
@@ -102,7 +102,7 @@ def _is_squared(step: Step, call: Call) -> bool:
 
 
 def _is_reduced(step: Step, call: Call) -> bool:
-    """Return whether a result reaches a mean or a sum over all elements through elementwise operators."""
+    """Return whether a mean or a sum over all elements reads a result, possibly through elementwise operators."""
     pending, seen = [call], 0
     while pending and seen < 50:
         seen += 1
@@ -169,7 +169,7 @@ def _doubled(case: Case, losses: tuple[str, ...], activations: tuple[str, ...]) 
             if before is None or before.name not in wanted or call.name == before.name == "softmax" and call.index == 0:
                 continue
             if call.name == before.name and not _reaches_loss(step, call):
-                continue  # e.g. softmax twice within a network, as in attention: not before the loss
+                continue  # two softmaxes within a network, as in attention, and not before the loss
             loss = call.record.call if call.record.call in LOSSES else call.name
             loss = f"line {call.record.line}" if loss == before.name else loss
             values = {"activation": before.name, "loss": loss}
@@ -179,7 +179,7 @@ def _doubled(case: Case, losses: tuple[str, ...], activations: tuple[str, ...]) 
 
 
 def _clamps(step: Step, call: Call, before: Call) -> list[int]:
-    """Return an activation and the clamps between it and a loss."""
+    """Return the indices of an activation's call and of the clamps between the activation and a loss."""
     found = [before.index]
     current = step.producer(call.inputs[0])
     while current is not None and current is not before:
@@ -189,7 +189,10 @@ def _clamps(step: Step, call: Call, before: Call) -> list[int]:
 
 
 def _normalized_again(step: Step, call: Call) -> Call | None:
-    """Return the softmax whose probabilities a call normalizes as logits: x - logsumexp(x), as distributions do."""
+    """Return the softmax whose probabilities a call normalizes as if they were logits: x - logsumexp(x).
+
+    Distributions normalize their logits in this way.
+    """
     total = step.producer(call.inputs[1]) if call.name == "sub" and len(call.inputs) == 2 else None
     if total is None or total.name != "logsumexp" or not same_source(call.inputs[0], total.inputs[0]):
         return None
@@ -198,9 +201,9 @@ def _normalized_again(step: Step, call: Call) -> Call | None:
 
 
 def _reaches_loss(step: Step, call: Call) -> bool:
-    """Return whether a loss gets a result, or a loss written by hand: logarithms, or arithmetic with the targets.
+    """Return whether a loss reads a result: a known loss, a logarithm, or arithmetic with the targets.
 
-    Arithmetic counts outside of modules with parameters only, since a network may apply an activation twice.
+    Arithmetic counts only outside of modules with parameters, since a network may apply an activation twice.
     """
     if any(x.name in (*LOSSES, *LOGARITHMS) for x in step.following(call)):
         return True
@@ -222,7 +225,7 @@ def _reaches_loss(step: Step, call: Call) -> bool:
 
 
 def _written_out(case: Case, step: Step, call: Call, before: Call | None, activation: str) -> str:
-    """Return what a loss that applies an activation gets, if it is the activation's result by other operators."""
+    """Return the name of an activation written out with other operators, if a loss that applies it reads its result."""
     if before is None or before.name in ("softmax", "sigmoid", "log_softmax") or not call.needs(0):
         return ""
     if activation == "sigmoid":
@@ -283,9 +286,9 @@ def softmax_axis(case: Case) -> Found | None:
 
 
 def _of_one(case: Case) -> Found | None:
-    """Return the finding for softmax along a dimension of length one, whose result is 1 whatever the network computes.
+    """Return the finding for softmax along a dimension of length 1, whose result is 1 whatever the network computes.
 
-    Attention to a single place is not one: its scores are a product of two activations.
+    Attention to a single place is no mistake: its scores are a product of two activations.
     """
     steps = [step for step in case.run.steps if step.roots]
     for call in steps[-1].passed() if steps else ():
@@ -324,7 +327,7 @@ def _of_one(case: Case) -> Found | None:
 
 
 def _divides_itself(step: Step, call: Call) -> bool:
-    """Return whether a value is divided by its sum along a dimension of length one: softmax of one, by hand."""
+    """Return whether a value is divided by its sum along a dimension of length 1: a softmax written by hand."""
     total = step.producer(step.origin(call.inputs[1])) if len(call.inputs) == 2 else None
     if total is None or total.name != "sum" or total.shapes[0] != call.shapes[0] or not call.needs(0):
         return False
@@ -335,7 +338,7 @@ def _divides_itself(step: Step, call: Call) -> bool:
 
 
 def _by_hand(case: Case, step: Step, call: Call) -> Found | None:
-    """Return the finding for exponentials that are divided by their sum along the batch: softmax, by hand."""
+    """Return the finding for exponentials that are divided by their sum along the batch: a softmax written by hand."""
     total = step.producer(step.origin(call.inputs[1])) if call.name == "div" and len(call.inputs) == 2 else None
     if total is None or total.name != "sum" or not same_source(call.inputs[0], total.inputs[0]) or not call.needs(0):
         return None
@@ -371,7 +374,7 @@ def _length(call: Call) -> int:
 
 
 def _not_normalized(case: Case, step: Step, call: Call) -> Found | None:
-    """Return the finding for probabilities that a loss or a product takes, and that do not sum to one there."""
+    """Return the finding for probabilities that do not sum to 1 along the dimension that a loss or a product uses."""
     if not call.inputs or not case.has_array(step, call.inputs[0]):
         return None
     if call.name == "nll_loss":
@@ -389,7 +392,7 @@ def _not_normalized(case: Case, step: Step, call: Call) -> Found | None:
     x = np.asarray(step.array(call.inputs[0]), dtype=np.float64)
     sums = (np.exp(x) if call.name == "nll_loss" else x).sum(axis=axis)
     if call.name == "nll_loss" and before.name == "softmax" and float(x.max()) > 1e-6:
-        return None  # no logarithm: another kind
+        return None  # the logarithm is missing, which is another kind of finding
     if not sums.size or not np.isfinite(sums).all() or float(np.abs(sums - 1).max()) < 0.02:
         return None
     dim = int(before.params["dim"]) % len(before.shape)
@@ -409,7 +412,7 @@ def _not_normalized(case: Case, step: Step, call: Call) -> Found | None:
 
 
 def _is_count(case: Case, call: Call) -> bool:
-    """Return whether the first dimension of a result is the number of targets."""
+    """Return whether the first dimension of a result has the length of the targets' first dimension."""
     step = case.step
     loss = case.loss_call(step) if step is not None else None
     target = case.target(step, loss) if step is not None and loss is not None else None
@@ -417,9 +420,9 @@ def _is_count(case: Case, call: Call) -> bool:
 
 
 def _is_batch(case: Case, step: Step, call: Call, shape: tuple[int, ...]) -> bool:
-    """Return whether the first dimension is that of the batch: of the data that the model gets, or of the target."""
+    """Return whether the first dimension is the batch, judging by the model's inputs, the target and the readers."""
     if shape[0] == shape[1]:
-        return False  # such as similarities of all pairs
+        return False  # a square matrix may have similarities of all pairs
     loss = case.loss_call(step)
     target = case.target(step, loss) if loss is not None else None
     if target is not None and target.shape[:1] == (shape[1],):
@@ -440,13 +443,13 @@ def _is_batch(case: Case, step: Step, call: Call, shape: tuple[int, ...]) -> boo
 
 
 def _is_policy(step: Step, call: Call) -> bool:
-    """Return whether a distribution takes probabilities: it divides them by their sum along the last dimension."""
+    """Return whether a distribution reads a result as probabilities, dividing by the sum along the last dimension."""
     sums = [x for x in step.readers(call.index) if x.name == "sum" and x.params.get("dim") in (-1, (-1,), (1,), 1)]
     return any(x.name == "div" and x.inputs[1].call == y.index for y in sums for x in step.readers(y.index))
 
 
 def _mixture(step: Step, call: Call, dim: int) -> int | None:
-    """Return the dimension along which logsumexp sums log-weights that were normalized along another one."""
+    """Return the dimension along which logsumexp sums log-weights, if they were normalized along another dimension."""
     for added in step.readers(call.index):
         if added.name == "add" and added.shape == call.shape:
             for reader in step.readers(added.index):
@@ -458,10 +461,10 @@ def _mixture(step: Step, call: Call, dim: int) -> int | None:
 
 
 def _summed_along(case: Case, step: Step, call: Call, dim: int) -> int | None:
-    """Return the dimension of softmax along the batch over which rows are summed that it weighs; None if it is its own.
+    """Return the dimension along which rows weighted by a softmax are summed, if it differs from the softmax's own.
 
-    Only a dimension with the number of targets is the batch, and one over other examples, as in an assignment to
-    clusters, has no such sum.
+    The softmax must run along the batch: the dimension with the number of targets. A softmax over examples that is
+    intended, as in an assignment to clusters, is followed by no such sum.
     """
     loss, shape = case.loss_call(step), call.shape
     target = case.target(step, loss) if loss is not None else None
@@ -486,7 +489,7 @@ def _summed_along(case: Case, step: Step, call: Call, dim: int) -> int | None:
 
 
 def _weighs(step: Step, call: Call) -> bool:
-    """Return whether softmax of a product of two activations weighs the rows of another: attention."""
+    """Return whether a softmax is attention: its scores are a product of two activations, and it weighs rows."""
     scores = step.producer(step.origin(call.inputs[0], ("div", "mul", "add", "masked_fill", "where")))
     if scores is None or scores.name not in ("mm", "bmm", "matmul", "baddbmm", "einsum"):
         return False
@@ -505,7 +508,7 @@ def _weighs(step: Step, call: Call) -> bool:
 
 
 def unsigned_targets(case: Case) -> Found | None:
-    """Return the finding for targets 0 and 1 of a loss that wants -1 and 1."""
+    """Return the finding for targets 0 and 1 of a loss that expects -1 and 1."""
     step = case.step
     for call in [] if step is None else step.passed():
         if step is not None and call.name == "mul" and _is_margin(step, call):
@@ -526,7 +529,10 @@ def unsigned_targets(case: Case) -> Found | None:
 
 
 def _is_margin(step: Step, call: Call) -> bool:
-    """Return whether predictions times targets of 0 and 1 go into 1 - x and relu, or -x and softplus, for a loss."""
+    """Return whether a margin loss is written out for targets of 0 and 1.
+
+    Such a loss is ``relu(1 - target * prediction)`` or ``softplus(-target * prediction)``.
+    """
     if len(call.inputs) != 2 or call.needs(0) == call.needs(1) or call.record.call != "mul":
         return False
     place = 1 if call.needs(0) else 0
@@ -554,9 +560,9 @@ def _is_margin(step: Step, call: Call) -> bool:
 
 
 def _share_of_zeros(step: Step, call: Call, calls: list[Call]) -> float:
-    """Return the share of targets that are 0, if all others are 1; else 0."""
+    """Return the share of targets that are 0, if all other targets are 1; otherwise 0."""
     loss = call.record.call
-    if loss in ("cosine_embedding_loss", "hinge_embedding_loss"):  # have a mask for each of 1 and -1
+    if loss in ("cosine_embedding_loss", "hinge_embedding_loss"):  # these losses compute a mask for 1 and one for -1
         masks = [np.asarray(x.inputs[1].value) for x in calls if x.name == "keep" and x.site == call.site]
         if len(masks) != 2 or masks[0].shape != masks[1].shape or not masks[0].size:
             return 0.0

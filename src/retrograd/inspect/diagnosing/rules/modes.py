@@ -1,4 +1,4 @@
-"""Questions on the modes of modules: evaluation mode in training, training mode in evaluation, batches of one."""
+"""Rules on the modes of modules: evaluation mode in training, training mode in evaluation, batches of one example."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from ..probes.replay import Changes, Edit
 from ..step_recorder import Call, Opened, Step, same_source
 from .program_text import expression_of
 
-_EQUAL = 1e-5  # of the largest number of a result
-_NEAR = 5  # lines before an evaluation
+_EQUAL = 1e-5  # results for different examples are equal up to this share of the largest element
+_NEAR = 5  # the number of lines before an evaluation in which train() is its cause
 _OF_ONE = "one value per channel has no variance"
 _TO_EVALUATION = "call model.eval() before the evaluation, and model.train() after it"
 _OF_FUNCTION = "pass training=self.training to dropout: without it the function drops elements in evaluation, too"
 
 
 def _normalizes(entry: Opened) -> bool:
-    """Return whether a module normalizes by statistics of the batch in training, and by stored ones otherwise."""
+    """Return whether a module is batch normalization with running statistics for evaluation mode."""
     named = any("BatchNorm" in one.__name__ for one in type(entry.module).__mro__)
     return named and bool(getattr(entry.module, "track_running_stats", False))
 
 
 def _switchable(entry: Opened) -> bool:
-    """Return whether a module behaves differently in the two modes: it drops elements, or it normalizes a batch."""
-    drops = getattr(entry.module, "dropout", 0)  # of recurrent layers and of attention
+    """Return whether a module computes differently in evaluation mode: it has dropout or batch normalization."""
+    drops = getattr(entry.module, "dropout", 0)  # recurrent layers and attention have this attribute
     if isinstance(drops, float) and drops > 0:
         return True
     if "Dropout" in type(entry.module).__name__:
@@ -40,15 +40,15 @@ def _switchable(entry: Opened) -> bool:
 
 
 def _trained(case: Case, entry: Opened) -> bool:
-    """Return whether an optimizer that steps holds parameters of a module."""
+    """Return whether an optimizer that steps has parameters of a module."""
     own = {id(p) for p in entry.module.parameters()}
     return any(x.steps and any(id(p) in own for p in x.parameters) for x in case.run.optimizers)
 
 
 def _reaches(case: Case, step: Step, entry: Opened) -> bool:
-    """Return whether a backward pass of the step went through a module's call to parameters of an optimizer in it.
+    """Return whether a backward pass went through the module's call and reached trained parameters of the module.
 
-    A part that was trained before, and is frozen and in evaluation mode now, is so on purpose.
+    For a frozen part that was trained before, evaluation mode is intended.
     """
     outputs = {x.call for x in entry.outputs}
     own = {id(p) for p in entry.module.parameters()}
@@ -98,14 +98,14 @@ def eval_mode(case: Case) -> Found | None:
 
 
 def _is_frozen(step: Step, entry: Opened) -> bool:
-    """Return whether a layer normalizes, and gradients pass neither to its parameters nor through it."""
+    """Return whether a layer is batch normalization, and no gradient reaches its parameters or its input."""
     return _normalizes(entry) and not any(x.record.requires_grad for x in step.calls[entry.start : entry.end])
 
 
 def _left_in_evaluation(step: Step) -> list[Opened]:
-    """Return the calls of parts in evaluation mode whose model is in training mode, and that drop elements.
+    """Return the calls of modules in evaluation mode that contain dropout, while the model is in training mode.
 
-    Batch normalization alone is often left in evaluation mode on purpose.
+    For modules with batch normalization only, evaluation mode is often intended.
     """
     parts = [x for x in step.modules if x.depth > 0 and not x.training and next(x.module.children(), None) is not None]
     around = [x for x in step.outermost() if x.training]
@@ -121,7 +121,7 @@ def _left_in_evaluation(step: Step) -> list[Opened]:
 
 
 def _by_batch(x: Tensor, mean: Tensor, var: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
-    """Normalize by the statistics of the batch: batch normalization as it is in training mode."""
+    """Normalize by the statistics of the batch, as batch normalization does in training mode."""
     return batch_norm(x, None, None, weight, bias, True, eps=eps)
 
 
@@ -134,14 +134,14 @@ def _by_batch(x: Tensor, mean: Tensor, var: Tensor, weight: Tensor, bias: Tensor
 )
 def train_mode_in_evaluation(case: Case) -> Found | None:
     steps = max((x.steps for x in case.run.optimizers), default=0)
-    several = sum(x.steps > 0 for x in case.run.optimizers) > 1  # samples of a GAN's generator are drawn in training
+    several = sum(x.steps > 0 for x in case.run.optimizers) > 1  # a GAN draws samples in training mode
     for found in case.run.evaluations.values():
         if not steps or several or found.periods > 0.5 * steps + 1:
-            continue  # part of each training step, as pseudo-labels are
+            continue  # the calls are a part of the training steps, for example for pseudo-labels
         if _enters_loss(case, found.site):
             continue
         if found.step == 0 and found.periods == 1 and steps > 1:
-            continue  # before training: statistics are being collected, or shapes tried
+            continue  # calls before the training collect statistics or test shapes
         effect = ": its results are random" if found.module.startswith("Dropout") else ""
         effect = (
             effect or ": it normalizes by the statistics of each batch, and its results depend on the other examples"
@@ -156,7 +156,7 @@ def train_mode_in_evaluation(case: Case) -> Found | None:
 
 
 def _enters_loss(case: Case, site: Site) -> bool:
-    """Return whether a loss depends on results of a line under ``no_grad``, as on those of a teacher."""
+    """Return whether a loss depends on results that a line computes under ``no_grad``, such as a teacher's outputs."""
     for step in case.run.steps:
         used = {i for root in step.roots for i in step.below(root.source, through_cuts=True)}
         calls = [x for x in step.modules if (x.site.file, x.site.line) == (site.file, site.line) and not x.grad_enabled]
@@ -187,7 +187,7 @@ def _evaluated_with_gradients(case: Case) -> Found | None:
 
 
 def _is_measured(step: Step, entry: Opened) -> bool:
-    """Return whether the result of a call goes into a comparison or argmax."""
+    """Return whether a comparison, argmax, max or topk reads the result of a call."""
     pending, seen = [x.call for x in entry.outputs if x.call >= 0], 0
     while pending and seen < 30:
         seen += 1
@@ -232,7 +232,7 @@ def batch_norm_of_one(case: Case) -> Found | None:
 
 
 def _centered_one(case: Case) -> Found | None:
-    """Return the finding for a difference from the mean of a batch of one, which is 0: a layer written by hand."""
+    """Return the finding for normalization written by hand that subtracts the mean of a batch of one example."""
     step = case.step
     if step is None:
         return None
@@ -258,11 +258,11 @@ def _centered_one(case: Case) -> Found | None:
 
 
 def _is_constant(step: Step, call: Call) -> bool:
-    """Return whether the result of a call is the same for all examples, and its input is not."""
+    """Return whether the result of a normalization is the same for all examples, although its input is not."""
     if not call.outputs or not Case.has_array(step, call.inputs[0]):
         return False
     if any(p.leaf is not None and not p.leaf.array.any() for p in call.inputs[1:2]):
-        return False  # by its scale
+        return False  # constant because the scale is 0
     x, y = np.asarray(step.array(call.inputs[0])), np.asarray(call.outputs[0])
     spread = np.abs(y - y[:1]).max() <= _EQUAL * max(1.0, float(np.abs(y).max()))
     return bool(spread) and bool((x != x[:1]).any())

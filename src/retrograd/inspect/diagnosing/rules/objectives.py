@@ -1,4 +1,4 @@
-"""Questions on what a loss makes of a training: its sign, its mask, its target and its scale."""
+"""Rules on the objective of a training: the sign and the scale of the loss."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .signs.pairs import opposite_pairs
 from .signs.policies import lowered_spread, minimized_reward, slope_of
 from .signs.qualities import is_distance, turned_term, wrong_way
 
-_LITTLE = 0.05  # of their size, by which parameters move in steps that are not too large
+_LITTLE = 0.05  # if parameters move by less than this share of their size, steps are not too large
 
 
 @kind(
@@ -55,7 +55,7 @@ def loss_sign(case: Case) -> Found | None:
     if uphill is not None:
         return uphill
     if not stepping or len(stepping) > 1 and (maximizing or not _is_joint(case, len(stepping))):
-        return None  # an adversary may maximize on purpose
+        return None  # with several optimizers, an adversary may maximize a loss
     sign = -1.0 if any(group.get("maximize") for group in stepping[0].optimizer.param_groups) else 1.0
     opposite = opposite_pairs(case) if sign > 0 else None
     if opposite is not None:
@@ -72,7 +72,7 @@ def loss_sign(case: Case) -> Found | None:
     for call in step.passed():
         slope, g = call.cotangent, call.record.gradients
         if slope is None and g is not None and sign * g.maximum <= 0 and _turned(step) is not None:
-            slope = g.mean  # of the losses of single examples, each with a negative weight
+            slope = g.mean  # per-example losses, each with a negative weight
         what = ""
         if (
             call.name in LOSSES
@@ -94,7 +94,7 @@ def loss_sign(case: Case) -> Found | None:
 
 
 def _uphill(case: Case) -> Found | None:
-    """Return the finding for a program whose own update goes along the gradient of a loss that is to be small."""
+    """Return the finding for a program whose own update adds the gradient of a loss instead of subtracting it."""
     main, step = case.main, case.step
     if main is None or step is None or case.run.uphill < 2 or 2 * case.run.uphill < main.steps:
         return None
@@ -111,7 +111,7 @@ def _uphill(case: Case) -> Found | None:
 
 
 def _negated(case: Case) -> Found | None:
-    """Return the finding for gradients whose sign the program changes before the step that subtracts them."""
+    """Return the finding for gradients whose sign the program changes before the optimizer step."""
     first, main = case.run.first, case.main
     changed = changed_gradients(first) if first is not None else None
     if first is None or main is None or changed is None or changed.factor >= 0 or changed.decay:
@@ -148,7 +148,7 @@ def _of_one_term(case: Case, step: Step, sign: float) -> Found | None:
 
 
 def _is_joint(case: Case, count: int) -> bool:
-    """Return whether all optimizers step after one backward pass, and so none is an adversary of another."""
+    """Return whether all optimizers step after the same backward pass, so that none is an adversary of another."""
     step = case.step
     return step is not None and len(step.roots) == 1 and len(step.roots[0].optimizers) == count
 
@@ -159,7 +159,7 @@ def _wrong_way(case: Case, what: str) -> dict[str, object]:
 
 
 def _is_likelihood(step: Step, call: Call) -> bool:
-    """Return whether a call gives logarithms of several probabilities: of what softmax or sigmoid computed, or of
+    """Return whether the result of a call is several log-probabilities: logarithms of a softmax or sigmoid, or of
     numbers whose sum is 1."""
     values = call.record.values
     if values is None or values.size < 2 or values.maximum > 1e-6 or call.record.gradients is None:
@@ -188,8 +188,8 @@ def _is_minimized(step: Step, call: Call, sign: float) -> bool:
 
 
 def _negative_divergence(case: Case, step: Step) -> Found | None:
-    """Return the finding for squares and exponentials that the loss has with a negative factor, as a divergence of
-    Gaussians with the wrong sign."""
+    """Return the finding for a loss with squares and exponentials that have negative factors, such as a divergence
+    between Gaussians with the wrong sign."""
     negative: dict[str, Call] = {}
     for call in step.passed():
         g = call.record.gradients
@@ -203,7 +203,7 @@ def _negative_divergence(case: Case, step: Step) -> Found | None:
 
 
 def _unbounded(case: Case, step: Step, first: float, last: float) -> Found | None:
-    """Return the finding for a loss that falls without a bound, faster and faster."""
+    """Return the finding for a loss that falls faster and faster, far below 0."""
     if not _falls_freely(case, first, last):
         return None
     what = "the loss falls faster and faster, without a bound"
@@ -216,7 +216,7 @@ def _unbounded(case: Case, step: Step, first: float, last: float) -> Found | Non
 def _falls_freely(case: Case, first: float, last: float) -> bool:
     losses = case.losses
     finite = [x for x in losses if math.isfinite(x)]
-    if len(finite) < len(losses):  # to minus infinity, and then NaN
+    if len(finite) < len(losses):  # the loss fell to minus infinity, and then became NaN
         falls = all(a > b for a, b in zip(finite[-4:], finite[-3:], strict=False))
         return len(finite) > 3 and falls and finite[-1] < -20 * max(1.0, abs(finite[0]))
     third = len(losses) // 3
@@ -227,7 +227,7 @@ def _falls_freely(case: Case, first: float, last: float) -> bool:
 
 
 def _alone(step: Step, call: Call) -> bool:
-    """Return whether a loss is what the backward pass starts from, up to sign, scale and reduction."""
+    """Return whether the backward pass starts from this loss alone, up to sign, scale and reduction."""
     root = step.roots[-1].source
     index = root.call
     for _ in range(20):
@@ -244,7 +244,7 @@ def _alone(step: Step, call: Call) -> bool:
 
 
 def _all_losses(step: Step, sign: float) -> bool:
-    """Return whether all losses below the last backward pass have gradients of this sign, and there is one."""
+    """Return whether the last backward pass starts from known losses, and all have gradients of this sign."""
     below = step.below(step.roots[-1].source)
     slopes = [call.cotangent for call in map(step.calls.__getitem__, below) if call.name in LOSSES]
     return bool(slopes) and all(x is not None and sign * x > 0 for x in slopes)
@@ -267,7 +267,7 @@ def _is_entropy(step: Step, call: Call) -> bool:
 
 
 def _sign_line(step: Step, call: Call) -> Record:
-    """Return the record of the negation between a loss and the root, or of the last call."""
+    """Return the record of the negation of the objective, or else of the call from which the backward pass starts."""
     root = step.producer(step.roots[-1].source)
     turned = _turned(step)
     if turned is not None:
@@ -287,7 +287,7 @@ def wrong_reduction_scale(case: Case) -> Found | None:
     if step is None or not case.losses:
         return None
     first, last = case.ends()
-    own = case.main is not None and isinstance(case.main.optimizer, OwnUpdate)  # may divide by the batch
+    own = case.main is not None and isinstance(case.main.optimizer, OwnUpdate)  # may divide by the batch size
     trouble = case.stuck or case.rose or not math.isfinite(last) or last > 0.9 * first
     for call in () if own else step.passed():
         slope = call.cotangent
@@ -314,14 +314,14 @@ def wrong_reduction_scale(case: Case) -> Found | None:
 
 
 def _created_for_sums(case: Case, step: Step, call: Call) -> HasPlace | None:
-    """Return the line that creates a loss as a module and names the sum."""
+    """Return the line that creates a loss module, if it contains the word "sum"."""
     entry = step.module_of(call)
     made = case.created(entry.module) if entry is not None else None
     return made if made is not None and "sum" in made.code else None
 
 
 def _course(case: Case) -> str:
-    """Return how the loss went: from its start to its end, or above its start and that of guessing."""
+    """Return a text on the course of the loss: its first and last values, or how far it rose above guessing."""
     if not case.rose or case.stuck:
         return "it went from {} to {}".format(*case.course())
     guessing = figure(case.baseline or 0.0)
@@ -370,7 +370,7 @@ def _divided_again(case: Case, step: Step) -> Found | None:
     number = float(np.asarray(divisor).reshape(-1)[0]) if divisor is not None and np.asarray(divisor).size == 1 else 0.0
     before = step.producer(step.origin(call.inputs[0]))
     if number < 8 or before is None or not _reduced(before) or not before.shapes[0]:
-        return None  # such as a sum over a mask, divided by its number of elements
+        return None  # no mean, for example a sum over a mask that is divided by the number of elements
     above = case.baseline is not None and case.ends()[1] * number > 0.5 * case.baseline
     if not case.stuck and not above:
         return None
@@ -391,9 +391,9 @@ def _divided_again(case: Case, step: Step) -> Found | None:
 )
 def accumulation_unscaled(case: Case) -> Found | None:
     if case.main is None or any(x.overwritten or x.lost for x in case.run.optimizers):
-        return None  # no step uses a sum of gradients
+        return None  # gradients are zeroed between backward passes, so no step uses a sum
     if moved(case) < _LITTLE and case.losses and all(map(math.isfinite, case.losses)) and not case.rose:
-        return None  # steps are too small, and not too large
+        return None  # the steps are not too large
     for step in reversed(case.run.steps):
         groups: dict[tuple[str, int, int], list[Root]] = {}
         for root in step.roots:
@@ -412,13 +412,13 @@ def accumulation_unscaled(case: Case) -> Found | None:
                 falls = math.isfinite(last) and last < 0.9 * first and not case.rose
                 curves = compare(case.run, case.program, edit, case.budget) if falls else None
                 if curves is not None and (curves.own or curves.plain)[-1] < 0.9 * curves.fixed[-1]:
-                    return None  # the sum of gradients serves as a larger rate
+                    return None  # the larger steps lower the loss more, so they are no problem
                 return Found(group[-1].site, {"count": len(group)}, edit, curves)
     return None
 
 
 def _undivided(step: Step, root: Root, count: int) -> bool:
-    """Return whether a loss is a mean, or a weighted sum with a mean in it, that is not divided by ``count``."""
+    """Return whether a loss is a mean, or a weighted sum that contains a mean, and is not divided by ``count``."""
     terms: list[Call] = []
     pending = [root.source]
     while pending:
@@ -438,7 +438,7 @@ def _undivided(step: Step, root: Root, count: int) -> bool:
 
 
 def _factor(call: Call) -> float | None:
-    """Return the number that a call multiplies its one trainable input by."""
+    """Return the constant by which a product or quotient multiplies its other input; None for other calls."""
     constants = [x.value for place, x in enumerate(call.inputs) if not call.needs(place)]
     if call.name not in ("mul", "div") or len(constants) != 1 or np.size(constants[0]) != 1:
         return None

@@ -1,4 +1,4 @@
-"""Questions on parameters: which optimizer holds them, whether they are part of the model, and their values."""
+"""Rules on parameters: which optimizer has them, whether they are registered in the model, and their values."""
 
 from __future__ import annotations
 
@@ -35,11 +35,12 @@ from .program_text import (
 from .stillness import all_frozen, names_below, saturated
 from .writes import derived_attribute
 
-_DEAD = 0.9  # share of units that are zero for all examples of all recorded steps
+_DEAD = 0.9  # the least share of dead units: units that are zero for all examples of all recorded steps
 _LEAST_UNITS = 3
-_LONG = 80  # characters
-_LEARNED, _LESS = 0.1, 0.5  # of a loss
-_GATES = {"gru": 3, "lstm": 4}  # parts of the weights of a recurrent layer, each with a row per unit
+_LONG = 80  # the most characters of an expression in a text
+_LEARNED = 0.1  # below this share of the first loss, the network has learned
+_LESS = 0.5  # the edit must lower the loss below this share
+_GATES = {"gru": 3, "lstm": 4}  # the number of gates, each of which has one row of the weights per unit
 
 
 def _held(case: Case) -> set[int]:
@@ -47,7 +48,7 @@ def _held(case: Case) -> set[int]:
 
 
 def _unheld(case: Case, step: Step) -> list[Tensor]:
-    """Return leaves that backward passes of a step reach, that no optimizer holds, and that do not change."""
+    """Return the leaves that get gradients in a step, although no optimizer has them and they never change."""
     held = _held(case)
     inputs = {id(x.leaf) for entry in step.modules for x in entry.inputs if x.leaf is not None}
     found = {}
@@ -56,9 +57,9 @@ def _unheld(case: Case, step: Step) -> list[Tensor]:
             if id(p) in held or id(p) in step.wanted:
                 continue
             if not isinstance(p, Parameter) and id(p) in inputs or id(p) in case.still:
-                continue  # data, or what no optimizer would change
+                continue  # data, or leaves whose gradient is always 0
             seen = [one.values[id(p)] for one in case.run.steps if id(p) in one.values]
-            seen = seen[1:] or seen  # the first recorded step has what the program did before the training
+            seen = seen[1:] or seen  # the first step may include the setup
             still = all(x.shape == p.array.shape and bool((x == p.array).all()) for x in seen)
             if seen and still and step.assigned(p) is None:
                 found[id(p)] = p
@@ -66,7 +67,7 @@ def _unheld(case: Case, step: Step) -> list[Tensor]:
 
 
 def _owner(step: Step, p: Tensor) -> Opened | None:
-    """Return the innermost called module that has a parameter as its own."""
+    """Return the call of the module that directly contains a parameter."""
     for entry in step.modules:
         if any(q is p for q in entry.module._parameters.values()):
             return entry
@@ -97,7 +98,7 @@ def modules_not_registered(case: Case) -> Found | None:
             if strange and any(id(p) in held for p in root.module.parameters()) or strange and not known & held:
                 first = next(iter(strange.values()))
                 around = [x for x in step.modules if x.start <= first.start and first.end <= x.end]
-                entry = next((x for x in around if id(x.module) not in known), first)  # the block that it is part of
+                entry = next((x for x in around if id(x.module) not in known), first)  # the outermost unknown block
                 caller = next((x for x in reversed(around) if id(x.module) in known), root)
                 layers = listing([type(x.module).__name__ for x in strange.values()])
                 where = _kept_in(case, caller, entry) or case.created(entry.module) or entry.site
@@ -131,7 +132,7 @@ def _listed_parameters(case: Case, held: set[int]) -> Found | None:
 
 
 def _kept_in(case: Case, caller: Opened, entry: Opened) -> HasPlace | None:
-    """Return the line on which a module stores a list with a layer that was created outside of its class."""
+    """Return the line on which a module stores a list of layers, if the layers were created outside of its class."""
     made = case.created(entry.module)
     inside = class_lines(caller)
     file = type(caller.module).forward.__code__.co_filename
@@ -162,7 +163,7 @@ def reused_optimizer(case: Case) -> Found | None:
         live = {id(p) for entry in step.modules if entry.grad_enabled for p in entry.module.parameters()}
         for x in case.run.optimizers:
             stale = [p for p in x.parameters if id(p) not in used and id(p) not in live]
-            in_turn = len(stale) == len(x.parameters) and x.graded_at >= x.steps - 1  # with other models
+            in_turn = len(stale) == len(x.parameters) and x.graded_at >= x.steps - 1  # trains several models in turn
             if stale and x.steps and not in_turn:
                 names = listing([step.name(p) for p in missing])
                 values = {
@@ -176,7 +177,7 @@ def reused_optimizer(case: Case) -> Found | None:
 
 
 def _made_after(case: Case, step: Step, x: Optimized, missing: Sequence[Tensor]) -> str:
-    """Return what an optimizer has to be created after: the line that creates the model, if this is a later one."""
+    """Return a text that names what must precede the creation of an optimizer: a later line that creates the model."""
     for entry in step.outermost():
         made = case.created(entry.module)
         if (
@@ -237,7 +238,7 @@ def parameters_not_optimized(case: Case) -> Found | None:
 
 
 def _given_to(case: Case, step: Step, x: Optimized, missing: dict[int, Tensor]) -> str:
-    """Return the edit that gives parameters to an optimizer."""
+    """Return the text of the edit that adds parameters to an optimizer."""
     written = parameters_of(step, missing) or ", ".join(step.names.get(key, "") for key in missing)
     others = [y for y in case.run.optimizers if y is not x and {*map(id, x.parameters)} <= {*map(id, y.parameters)}]
     if others and written:
@@ -252,10 +253,10 @@ def _given_to(case: Case, step: Step, x: Optimized, missing: dict[int, Tensor]) 
 
 
 def _of_same_model(step: Step, optimizers: list[Optimized], stepping: list[Optimized], missing: set[int]) -> Optimized:
-    """Return the optimizer that holds most parameters of the models that these belong to, else the first."""
+    """Return the optimizer with the most parameters of the models to which the missing parameters belong."""
     held = [{id(p) for p in x.parameters} for x in stepping]
     twice = [x for n, x in enumerate(stepping) if any(held[n] <= other for other in held[:n])]
-    if twice:  # a second optimizer of the same parameters: the one that steps after their backward pass
+    if twice:  # two optimizers have the same parameters: take the one that steps after the backward pass
         numbers = {
             n for root in step.roots if missing & {id(p) for p in step.leaves(root.source)} for n in root.optimizers
         }
@@ -268,10 +269,10 @@ def _of_same_model(step: Step, optimizers: list[Optimized], stepping: list[Optim
 
 
 def _only_head(case: Case, step: Step, missing: dict[int, Tensor]) -> bool:
-    """Return whether the optimizer holds the last layers of one module, and they learn, on random features."""
+    """Return whether only the last layers of one module are trained, and they learn: the others are random features."""
     first, last = case.finite_ends()
     if not last < 0.6 * first or all(p.array.ndim < 2 for p in missing.values()):
-        return False  # scales are no features
+        return False  # vectors, such as scales, compute no features
     held = _held(case)
     used = list(dict.fromkeys(id(p) for p in all_leaves(step)))
     for entry in step.outermost():
@@ -325,7 +326,7 @@ def constant_init(case: Case) -> Found | None:
 
 
 def _random(main: Optimized) -> dict[int, Array]:
-    """Return random values for the constant matrices of an optimizer."""
+    """Return random values for those of the optimizer's matrices whose elements are initially all equal."""
     rng = np.random.default_rng(0)
     found: dict[int, Array] = {}
     for p in main.parameters:
@@ -337,7 +338,7 @@ def _random(main: Optimized) -> dict[int, Array]:
 
 
 def _made(case: Case, owner: Opened, p: Tensor) -> HasPlace | None:
-    """Return the line that creates a parameter: in the class of its module, else that of the module."""
+    """Return the line that creates a parameter in the class of its module, or else the line that creates the module."""
     if type(owner.module).__module__.partition(".")[0] == __name__.partition(".")[0]:
         return case.created(owner.module)
     name = next((name for name, q in owner.module._parameters.items() if q is p), "")
@@ -347,7 +348,7 @@ def _made(case: Case, owner: Opened, p: Tensor) -> HasPlace | None:
 
 def _alike(array: Array, trained: bool = False) -> bool:
     rows = array.reshape(array.shape[0], -1)
-    # Rounding makes units of other order of summation drift apart slowly.
+    # Equal units drift apart slowly, since the rounding of their sums differs.
     spread = float(np.abs(rows - rows[:1]).max()) if rows.size else math.inf
     return rows.shape[1] > 0 and spread <= 1e-5 * (1 + 99 * trained) * float(np.abs(rows[:1]).max())
 
@@ -396,7 +397,7 @@ def dead_units(case: Case) -> Found | None:
     added = case.answer("accumulation-unscaled")
     moved_by_sum = isinstance(case.main.optimizer, SGD) and _worked(case, dead, ~mask)
     if added is not None and (moved_by_sum or _learns_with(case, added)):
-        return None  # steps that add up gradients were too large, and moved the units there
+        return None  # the units died because steps with accumulated gradients were too large
     biased = None if _worked(case, dead, ~mask) else _by_biases(case, dead)
     if biased is not None:
         where, zeroed, curves = biased
@@ -424,7 +425,7 @@ def dead_units(case: Case) -> Found | None:
 
 
 def _relus(step: Step) -> Iterator[tuple[tuple[str, int, int], Call, Array]]:
-    """Yield the calls of relu of a step, with their place and whether each unit is above 0 for an example."""
+    """Yield the calls of relu of a step, each with its place and, per unit, whether it is positive for any example."""
     seen: dict[tuple[str, int], int] = {}
     for call in step.calls:
         if call.name != "relu" or not call.outputs or call.outputs[0].ndim < 2 or not call.record.requires_grad:
@@ -437,9 +438,9 @@ def _relus(step: Step) -> Iterator[tuple[tuple[str, int, int], Call, Array]]:
 
 
 def _died(case: Case, step: Step) -> Found | None:
-    """Return the finding for a relu all of whose units are 0 in the last recorded step, most of which worked at first.
+    """Return the finding for a relu that died: all units are 0 in the last recorded step, and most were not at first.
 
-    No gradient passes it any more, so that trials at other rates from there show nothing.
+    No gradient passes the relu any more, so trials at other learning rates from this step show nothing.
     """
     for _, call, alive in _relus(step):
         if case.main is None or alive.any() or not _worked(case, call, ~alive):
@@ -457,8 +458,8 @@ def _died(case: Case, step: Step) -> Found | None:
 
 
 def _cut_scores(case: Case) -> Found | None:
-    """Return the finding for a relu as the output of a network, without which copies learn what carries over to another
-    recorded batch, and with it far less."""
+    """Return the finding for a relu at the output of a network, if copies without this relu have a far lower loss on
+    another recorded batch."""
     step, program, (first, last) = case.step, case.program, case.ends()
     if step is None or program is None or program.step is not step or not last > _LEARNED * first:
         return None
@@ -480,8 +481,7 @@ def _cut_scores(case: Case) -> Found | None:
 def _by_biases(case: Case, relu: Call) -> tuple[HasPlace, Edit, Curves] | None:
     """Return the line of the setup that made all biases of the layer before a relu negative, the edit and its curves.
 
-    The edit gives the value 0 to all biases before a relu that this line has made negative; the loss has to fall
-    further by it.
+    The edit sets all biases before a relu that the line made negative to 0. Return None unless it lowers the loss.
     """
     step = next((x for x in case.run.steps if any(y is relu for y in x.calls)), None)
     if step is None:
@@ -521,7 +521,7 @@ def _by_scale(case: Case, relu: Call) -> Found | None:
 
 
 def _made_negative(case: Case, p: Tensor) -> Site | None:
-    """Return the line of the setup that wrote to a vector whose elements all were negative before the first step."""
+    """Return the line of the setup that wrote to a vector, if all elements were negative before the first step."""
     start = case.at_start(p) if p._requires and p.array.ndim == 1 and isinstance(p.array, np.ndarray) else None
     if start is None or not start.size or not float(start.max()) < 0:
         return None
@@ -529,7 +529,7 @@ def _made_negative(case: Case, p: Tensor) -> Site | None:
 
 
 def _learns_with(case: Case, found: Found) -> bool:
-    """Return whether a copy learns the recorded batch better with the edit of a finding."""
+    """Return whether the edit of a finding clearly lowers the loss of a copy on the recorded batch."""
     curves = found.curves
     if curves is None and found.edit is not None:
         curves = compare(case.run, case.program, found.edit, case.budget)
@@ -537,7 +537,7 @@ def _learns_with(case: Case, found: Found) -> bool:
 
 
 def _worked(case: Case, relu: Call, dead: Array) -> bool:
-    """Return whether most of these units of a relu were above 0 for an example when it was first recorded."""
+    """Return whether most of the ``dead`` units of a relu were positive for some example in the first recording."""
     place = relu.site.file, relu.site.line, relu.record.module
     same = (
         now
@@ -551,7 +551,7 @@ def _worked(case: Case, relu: Call, dead: Array) -> bool:
 
 
 def _is_output(step: Step, call: Call) -> bool:
-    """Return whether no layer with weights reads a value, directly or through other operators."""
+    """Return whether no later layer with weights depends on a value."""
     reached = {call.index}
     for later in step.calls[call.index + 1 :]:
         if any(x.call in reached for x in later.inputs):

@@ -1,4 +1,4 @@
-"""What the text of a program says: whether it steps an optimizer, where it permutes data, and how it names things."""
+"""Search a program's source code: whether it steps an optimizer, where it permutes data, and which names it uses."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _LABELS = re.compile(r"(?i)(^|_)(y|ys|yb|t|lab\w*|targ\w*|cls|class\w*|answers?|
 
 _CONSTANT = re.compile(r"\s*[\w.\[\]]+\.(data|weight)\s*=[^=].*\b(zeros|zeros_like|ones|ones_like|full|full_like)\(")
 _NAME_TEST = re.compile(r"""["']([A-Za-z]+)["']\s+in\s+\w+""")
-_LINES_ABOVE = 4  # of an assignment, in which a condition on names is looked for
+_LINES_ABOVE = 4  # the number of lines above an assignment that are searched for a condition on names
 
 
 def code_lines(file: str) -> list[str]:
-    """Return the lines of a file without comments that fill a line or follow two spaces."""
+    """Return the lines of a file without comments (whole lines, or after a space)."""
     return [re.sub(r"(^|\s)#.*", "", x.rstrip("\n")) for x in linecache.getlines(file)]
 
 
 def name_of(run: Run, x: Optimized) -> str:
-    """Return the variable or attribute that the line that creates an optimizer assigns it to; "" if not known."""
+    """Return the name of the variable or attribute to which the program assigns an optimizer; "" if not known."""
     match = _ASSIGNED.match(linecache.getline(x.created.file, x.created.line)) if x.created is not None else None
     if match is None or x.created is None:
         return ""
@@ -52,7 +52,7 @@ def name_of(run: Run, x: Optimized) -> str:
 
 
 def expression_of(step: Step, module: Module) -> str:
-    """Return how the program can write a module: the variable of its model with the path in it; "" if not known."""
+    """Return an expression for a module: the variable of its model, followed by its path; "" if not known."""
     for root, variable in step.models:
         path = next((path for path, part in root.named_modules() if part is module), None)
         if variable and path is not None:
@@ -61,7 +61,7 @@ def expression_of(step: Step, module: Module) -> str:
 
 
 def parameters_of(step: Step, wanted: Collection[int]) -> str:
-    """Return an expression for the parameters of these ids: of whole modules where all of a module's are wanted."""
+    """Return an expression for the parameters with these ids, with ``module.parameters()`` for complete modules."""
     parts: list[str] = []
 
     def add(module: Module, name: str) -> None:
@@ -84,20 +84,20 @@ def parameters_of(step: Step, wanted: Collection[int]) -> str:
 
 
 def assigned_data(near: Site) -> Place | None:
-    """Return the line nearest to a call that assigns to ``.data``."""
+    """Return the line nearest to ``near``, in the same file, that assigns to ``.data``."""
     lines = linecache.getlines(near.file)
     found = [n for n, line in enumerate(lines, start=1) if re.match(r"\s*[\w.\[\]]+\.data\s*=[^=]", line)]
     return Place(near.file, min(found, key=lambda n: abs(n - near.line))) if found else None
 
 
 def reshaping_line(near: Site) -> Place | None:
-    """Return the line nearest to a call that reshapes an array."""
+    """Return the line nearest to ``near``, in the same file, that calls ``reshape`` or ``view``."""
     found = [n for n, line in enumerate(code_lines(near.file), start=1) if re.search(r"[.\s](reshape|view)\(", line)]
     return Place(near.file, min(found, key=lambda n: abs(n - near.line))) if found else None
 
 
 def is_never_stepped(run: Run, x: Optimized) -> bool:
-    """Return whether the file that creates an optimizer names it, and never to step it or to hand it to other code."""
+    """Return whether the file that creates an optimizer neither steps the optimizer nor passes it to other code."""
     name = name_of(run, x)
     if not name or x.created is None:
         return False
@@ -110,7 +110,7 @@ def is_never_stepped(run: Run, x: Optimized) -> bool:
 
 
 class Permuted(NamedTuple):
-    """A use of an order: the line, the order's name (or a number of its own), and what it selects from."""
+    """A use of a permutation: the line, the name of the permutation (or a unique number), and the permuted array."""
 
     line: int
     order: str
@@ -118,7 +118,7 @@ class Permuted(NamedTuple):
 
 
 def permuted_apart(file: str) -> Place | None:
-    """Return the line of a program that permutes inputs or labels alone, that of the labels if it can be told."""
+    """Return the line that permutes only the inputs or only the labels; the one of the labels if names show which."""
     uses = _uses(code_lines(file))
     counts = {order: sum(x.order == order for x in uses) for _, order, _ in uses}
     alone = [x for x in uses if counts[x.order] == 1]
@@ -130,7 +130,10 @@ def permuted_apart(file: str) -> Place | None:
 
 
 def _calling(file: str, use: Permuted) -> int | None:
-    """Return the line of the last call of the function that permutes its own argument, if there are several calls."""
+    """Return the line of the last call of the function with this use, if the function permutes one of its arguments.
+
+    Return None unless there are several calls.
+    """
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except SyntaxError:
@@ -150,7 +153,7 @@ def _calling(file: str, use: Permuted) -> int | None:
 
 
 def _uses(lines: Sequence[str]) -> list[Permuted]:
-    """Return the uses of orders in a program."""
+    """Return the uses of permutations in a program."""
     orders: set[str] = set()
     for line in lines:
         match = _ASSIGNED.match(line)
@@ -167,7 +170,7 @@ def _uses(lines: Sequence[str]) -> list[Permuted]:
         if begins is not None and "[" not in value[: begins.start()] and "," not in name:
             orders.add(name)
         elif any(re.match(rf"{re.escape(one)}\s*\[", value) for one in orders):
-            orders.add(name)  # a part of an order
+            orders.add(name)  # a part of a permutation
     found: list[Permuted] = []
     for number, line in enumerate(lines, start=1):
         for match in re.finditer(r"([\w.]+)\[\s*([\w.]+)\s*[\]\[:]", line):
@@ -182,8 +185,10 @@ def _uses(lines: Sequence[str]) -> list[Permuted]:
 
 
 def inside_word(near: HasPlace, path: str) -> tuple[str, str] | None:
-    """Return the text of a condition ``"text" in name`` above a line that a path has only inside of a word, and this
-    word."""
+    """Return the text of a condition ``"text" in name`` above a line, and the word of the path that contains the text.
+
+    Return None unless the text occurs only inside of words, and not at the beginning of one.
+    """
     for number in range(near.line, max(0, near.line - _LINES_ABOVE), -1):
         match = _NAME_TEST.search(linecache.getline(near.file, number))
         if match is not None:
@@ -210,7 +215,7 @@ def sorting_line(file: str) -> Place | None:
 
 
 def of_zipped_loaders(run: Run) -> HasPlace | None:
-    """Return the line that creates the last of several loaders that shuffle, and that a loop reads in parallel."""
+    """Return the line that creates the last of several shuffling loaders that one ``zip`` reads in parallel."""
     loaders = [x for x in run.loaders if x.shuffled]
     names: list[str] = []
     for x in loaders:
@@ -251,7 +256,7 @@ def text_of_class(entry: Opened) -> str:
 
 
 def attribute_line(entry: Opened, name: str) -> HasPlace:
-    """Return the line on which a module's attribute is assigned, or the call of the module."""
+    """Return the line on which a module's attribute is assigned, or else the line that calls the module."""
     path = type(entry.module).forward.__code__.co_filename
     inside = False
     for number, line in enumerate(linecache.getlines(path), start=1):
@@ -262,7 +267,7 @@ def attribute_line(entry: Opened, name: str) -> HasPlace:
 
 
 def assigned_line(near: Site, name: str) -> HasPlace:
-    """Return the first line of a file that assigns a variable, else the site in this file."""
+    """Return the first line of the file of ``near`` that assigns the variable ``name``, or else ``near``."""
     if name.isidentifier():
         for number, line in enumerate(linecache.getlines(near.file), start=1):
             if re.match(rf"\s*{name}\s*(:.*)?=[^=]", line):
@@ -271,7 +276,7 @@ def assigned_line(near: Site, name: str) -> HasPlace:
 
 
 def replaced_data(run: Run, near: Site) -> HasPlace | None:
-    """Return the line that assigns a constant to weights by ``.data``, in the file of a layer's call or of a step."""
+    """Return the line that assigns constants to weights, in the file of ``near`` or of the last backward pass."""
     files = dict.fromkeys([near.file, *([run.backward_site.file] if run.backward_site is not None else [])])
     lines = ((file, n, x) for file in files for n, x in enumerate(linecache.getlines(file), start=1))
     return next((Place(file, n) for file, n, x in lines if _CONSTANT.match(x)), None)

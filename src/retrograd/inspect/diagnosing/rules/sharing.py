@@ -1,4 +1,4 @@
-"""Questions on weights that several layers share: lists of one layer, one layer under two names, equal models."""
+"""Rules on weights that layers share by mistake: lists of one layer, one layer under two names, equal models."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from ..probes.batches import carried_over, untied
 from ..step_recorder import Array, Opened, Step
 from .program_text import attribute_line, text_of_class
 
-_SERVED, _CLEARLY = 0.25, 0.8  # of a loss
+_SERVED = 0.25  # below this share of the first loss, the network has learned
+_CLEARLY = 0.8  # separate weights must lower the loss below this share
 
 
 @kind(
@@ -54,10 +55,10 @@ def tied_copies(case: Case) -> Found | None:
 
 
 def _is_meant(case: Case, step: Step, module: Module) -> bool:
-    """Return whether a block of layers is applied to its own results, and learns as well as blocks of their own.
+    """Return whether weights are shared on purpose: a block is applied to its own results, and learns well.
 
-    Heads on one input are meant to differ. Copies of the network with weights of their own for each call show whether
-    these would carry over to another batch better.
+    Several heads on one input should have separate weights. Copies of the network with separate weights for each call
+    show whether their loss on another batch would be lower.
     """
     calls = [x for x in step.modules if x.module is module]
     if next(iter(module.children()), None) is None or len(calls) < 2 or not calls[1].inputs or not calls[0].outputs:
@@ -72,7 +73,7 @@ def _is_meant(case: Case, step: Step, module: Module) -> bool:
 
 
 def _under_two_names(case: Case, step: Step, module: Module) -> Found | None:
-    """Return the finding for one layer that a module has under two names, and calls by both."""
+    """Return the finding for one layer that a module has under two names, if the module uses both names."""
     parts = [(name, x) for name, x in module._modules.items() if x is not None and not name.isdigit()]
     twice = [(a, b, x) for i, (a, x) in enumerate(parts) for b, y in parts[i + 1 :] if x is y]
     for a, b, x in twice:
@@ -100,7 +101,7 @@ def _identical_models(case: Case) -> Found | None:
         if all(entry.module is not x.module for x in models) and entry.grad_enabled:
             models.append(entry)
     lists = [x for entry in models for x in entry.module.modules() if type(x).__name__ in ("ModuleList", "ModuleDict")]
-    first = {id(x.module): x for x in reversed(step.modules)}  # calls of each module
+    first = {id(x.module): x for x in reversed(step.modules)}  # the first call of each module
     inside = [[first[id(x)] for x in one._modules.values() if id(x) in first] for one in lists]
     for a, others in [(a, group[i + 1 :]) for group in [models, *inside] for i, a in enumerate(group)]:
         for b in others:

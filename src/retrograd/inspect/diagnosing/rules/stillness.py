@@ -1,4 +1,4 @@
-"""What does not change: parameters whose gradient is exactly zero, and from which operator on, and frozen layers."""
+"""Rules on parameters that do not change: exactly zero gradients, the operators that cause them, and frozen layers."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from ..run import Optimized
 from ..step_recorder import Call, Opened, Source, Step, mark
 from .program_text import expression_of, inside_word
 
-# Operators with constant pieces: their derivative is 0 wherever it exists.
+# Piecewise constant operators: their derivative is 0 wherever it exists.
 FLAT = frozenset({"round", "floor", "ceil", "trunc", "sign", "sgn", "heaviside", "floor_divide", "fix"})
 
+_MOST_NUMBERS = 50  # the most elements of a leaf that are compared with numbers that left the graph
 # Operators that are constant outside of a range.
-_MOST_NUMBERS = 50  # of a leaf that are compared with numbers that left the graph
 _BOUNDED = frozenset({"clamp", "clamp_min", "clamp_max", "hardtanh", "relu6", "hardsigmoid", "minimum", "maximum"})
 
 
 def depending(step: Step, read: set[int]) -> set[int]:
-    """Return the calls whose results depend on these leaves, also through cuts."""
+    """Return the indices of the calls whose results depend on these leaves, also through cuts."""
     found: set[int] = set()
     for call in step.calls:
         if any(y.leaf is not None and id(y.leaf) in read or y.call in found for y in call.inputs):
@@ -39,9 +39,9 @@ def depending(step: Step, read: set[int]) -> set[int]:
 
 
 def to_new_leaf(step: Step, read: set[int]) -> Departure | None:
-    """Return the departure of a number that depends on these leaves, and of which the loss has a leaf of its own made.
+    """Return where a number that depends on these leaves left the graph, if the loss reads a new leaf with this number.
 
-    ``torch.tensor(numbers, requires_grad=True)`` makes such a leaf, which hides that the graph is cut.
+    ``torch.tensor(numbers, requires_grad=True)`` creates such a leaf, which hides that the graph is cut.
     """
     leaves = [p for root in step.roots for p in step.leaves(root.source) if not isinstance(p, Parameter)]
     arrays = [np.asarray(step.values.get(id(p), p.array), float) for p in leaves]
@@ -57,7 +57,7 @@ def to_new_leaf(step: Step, read: set[int]) -> Departure | None:
 
 
 def elementwise_from(step: Step, start: Collection[int]) -> set[int]:
-    """Return calls and, back to the results of layers, the elementwise operators before them."""
+    """Return the calls ``start`` and the elementwise and moving calls before them, back to calls of other operators."""
     found: set[int] = set()
     pending = list(start)
     while pending:
@@ -71,7 +71,7 @@ def elementwise_from(step: Step, start: Collection[int]) -> set[int]:
 
 
 def meets_data(step: Step, graph: set[int], given: set[int]) -> bool:
-    """Return whether values meet data, or results of other layers, before they are summed to a number."""
+    """Return whether values are combined with data, or with results of other layers, before they become one number."""
     known = elementwise_from(step, given)
     for call in step.calls:
         reads = [y for y in call.inputs if y.call in known]
@@ -90,9 +90,9 @@ def trained(case: Case) -> set[int]:
 
 
 def blocks(case: Case) -> list[tuple[Step, Call]]:
-    """Return the calls that get a gradient and pass none to parameters that an optimizer trains, latest first.
+    """Return the calls that get a gradient and pass none on to trained parameters, latest first.
 
-    A parameter counts if its gradient was exactly zero in all recorded steps.
+    Only parameters whose gradient was exactly zero in all recorded steps count.
     """
     still = set(case.still) & trained(case) or set(case.still) if case.still else set()
     step = case.step
@@ -107,17 +107,17 @@ def blocks(case: Case) -> list[tuple[Step, Call]]:
 
 
 def flat_operator(case: Case) -> tuple[Step, Call] | None:
-    """Return the call of an operator with constant pieces after which no gradient is left."""
+    """Return the call of a piecewise constant operator that passes no gradient on, with its step."""
     return next((x for x in blocks(case) if x[1].name in FLAT and x[1].record.call in FLAT), None)
 
 
 def saturated(case: Case) -> tuple[Step, Call] | None:
-    """Return the call that cuts off all elements of what it gets, so that no gradient passes it."""
+    """Return the call of a clamping operator that passes no gradient on since all elements are out of range."""
     return next((x for x in blocks(case) if x[1].name in _BOUNDED), None)
 
 
 def names_below(case: Case, step: Step, call: Call) -> str:
-    """Return the names of the parameters below a call whose gradient is zero, the first three of them."""
+    """Return the names of the first three parameters below a call whose gradient is zero."""
     names = [step.name(p) for p in step.leaves(Source(call.index, 0, None, None)) if id(p) in case.still]
     return listing(names)
 
@@ -134,7 +134,7 @@ def _passes_nothing(step: Step, call: Call, still: set[int], depends: set[int]) 
 
 
 def _is_zero(step: Step, x: Source, still: set[int]) -> bool:
-    """Return whether the gradient with respect to an input is zero, whatever reads the input."""
+    """Return whether the total gradient with respect to an input is zero."""
     if x.call < 0:
         return id(x.leaf) in still
     g = step.calls[x.call].record.gradients
@@ -142,7 +142,7 @@ def _is_zero(step: Step, x: Source, still: set[int]) -> bool:
 
 
 def flat(case: Case) -> Found | None:
-    """Return the finding for an operator whose derivative is 0 wherever it exists, and after which nothing learns."""
+    """Return the finding for an operator whose derivative is 0 wherever it exists, so that nothing before it learns."""
     found = flat_operator(case)
     if found is None:
         return None
@@ -156,9 +156,9 @@ def flat(case: Case) -> Found | None:
 
 
 def cut_states(case: Case) -> Found | None:
-    """Return the finding for a layer that runs time after time on a state that is cut off each time.
+    """Return the finding for a layer that runs at each time step on a state that is detached at each step.
 
-    If only the last of its results has a loss, no gradient reaches what the earlier calls computed.
+    If the loss depends only on the last result, no gradient reaches the earlier calls.
     """
     step = case.step
     if step is None or not step.roots or case.baseline is None or not case.stuck:
@@ -189,7 +189,7 @@ def cut_states(case: Case) -> Found | None:
             edit = Edit(f"without {how}", Changes(joined=True))
             curves = compare(case.run, case.program, edit, case.budget)
             if curves is None or not curves.fixed[-1] < curves.plain[-1]:
-                continue  # one batch may be memorized from states that no step trains, but not as fast
+                continue  # untrained states may suffice to memorize a batch
             name = expression_of(step, last.module) or last.path
             what = (
                 f"{how} cuts off the state of {name} before each call, and no loss reaches {len(lost)} of its "
@@ -201,7 +201,7 @@ def cut_states(case: Case) -> Found | None:
 
 
 def _cut_of(step: Step, source: Source) -> Departure | None:
-    """Return the cut of a value, also if it was copied after it."""
+    """Return the cut of a value, following copies back."""
     current: Source | None = source
     while current is not None and current.cut is None:
         call = step.producer(current)
@@ -210,12 +210,12 @@ def _cut_of(step: Step, source: Source) -> Departure | None:
     return None if current is None else current.cut
 
 
-_TIMES = 3  # calls of a layer that no gradient reaches
-_LEAST_AFTER = 10  # steps of an optimizer whose parameters were frozen later
-_LONG = 50  # steps in which the layers that are trained would have learned something
-_SERVES = 0.8  # of the first loss of a batch, above which nothing is learned of it
-_FREED = 0.9  # of that, below which all layers learn it better
-_EDGE = 1.1  # times the largest singular value of a large matrix of independent numbers
+_TIMES = 3  # the least number of calls of a layer that no gradient reaches
+_LEAST_AFTER = 10  # the least number of steps of an optimizer whose parameters were frozen later
+_LONG = 50  # the number of steps in which trained layers learn something
+_SERVES = 0.8  # above this share of the first loss of a batch, nothing is learned
+_FREED = 0.9  # all layers together must lower the loss below this share of the loss with frozen layers
+_EDGE = 1.1  # the limit of singular values of noise, relative to those of a large matrix of independent numbers
 _THAWED = Edit("with requires_grad=True", frozen=True)
 
 
@@ -266,7 +266,7 @@ def frozen_layer(case: Case) -> Found | None:
         by_default = _frozen_by_default(case, order) if trained else None
         if by_default is not None:
             return by_default
-        untrained = [x for x in fresh if id(x[2]) not in case.graded]  # nor by an optimizer of an earlier phase
+        untrained = [x for x in fresh if id(x[2]) not in case.graded]  # never trained, even in an earlier phase
         if not untrained:
             continue
         by_word = next(
@@ -277,10 +277,10 @@ def frozen_layer(case: Case) -> Found | None:
         late = [x for x in untrained if trained and x[0] > min(trained) and not _is_adapted(inside, x[1])]
         moving = [p.array.ndim for p in root.module.parameters() if p._requires and id(p) in case.graded]
         if not trained and untrained[-1][0] == len(order) - 1 and moving and max(moving) < 2:
-            late = untrained[-1:]  # only biases are trained, before a head with random weights
+            late = untrained[-1:]  # only biases are trained, and the head has random weights
         meant = {id(p) for x in case.run.optimizers for p in x.parameters} - case.graded
         first, last = case.finite_ends()
-        learns = last < 0.6 * first  # on random features, which may be meant
+        learns = last < 0.6 * first  # random features may be intended
         early = [(i, entry, w) for i, entry, w in untrained if case.graded and id(w) in meant and not learns]
         half = fresh if trained and _is_half_frozen(case, order, fresh) else []
         if late or early or half:
@@ -302,7 +302,7 @@ def frozen_layer(case: Case) -> Found | None:
 
 
 def _frozen_since(case: Case, x: Optimized) -> Found | None:
-    """Return the finding for an optimizer all of whose parameters were frozen after a few of its steps, and stay so."""
+    """Return the finding for an optimizer whose parameters were all frozen after some of its steps."""
     trained = [p for p in x.parameters if id(p) in x.graded]
     sites = [case.run.frozen.get(id(p)) for p in trained]
     if x.steps < _LEAST_AFTER or 2 * x.graded_at > x.steps or not trained or any(p._requires for p in trained):
@@ -319,8 +319,8 @@ def _frozen_since(case: Case, x: Optimized) -> Found | None:
 
 
 def _features_that_do_not_serve(case: Case) -> Found | None:
-    """Return the finding for frozen layers that were trained before, for something else, if what follows them cannot
-    learn a batch from their results, and all layers together can."""
+    """Return the finding for frozen layers that were trained for another task, if the later layers cannot learn a batch
+    from their outputs, and all layers together can."""
     step = case.step
     if (
         step is None
@@ -334,7 +334,7 @@ def _features_that_do_not_serve(case: Case) -> Found | None:
     if not frozen or not any(p._requires and id(p) in case.graded for p in leaves):
         return None
     if any(len({one.marks.get(id(p)) for one in case.run.steps[-2:]}) > 1 for p in frozen):
-        return None  # trained in turn, such as a discriminator
+        return None  # the layers are trained in turn with others, such as a discriminator
     curves = compare(case.run, case.program, _THAWED, case.budget)
     if curves is None or not better(curves):
         return None
@@ -350,14 +350,14 @@ def _features_that_do_not_serve(case: Case) -> Found | None:
 
 
 def _is_adapted(inside: Sequence[Opened], entry: Opened) -> bool:
-    """Return whether the module that calls a frozen layer has trained matrices of its own, which are added to it."""
+    """Return whether the module that calls a frozen layer has two or more trained matrices of its own (an adapter)."""
     around = [x for x in inside if x.start <= entry.start and entry.end <= x.end and x.depth < entry.depth]
     own = around[-1].module._parameters.values() if around else ()
     return sum([p is not None and p._requires and p.array.ndim > 1 for p in own]) > 1
 
 
 def _thawed_by_name(case: Case) -> Found | None:
-    """Return the finding for ``module.requires_grad = True`` or ``False``, which concerns no parameter of a module."""
+    """Return the finding for ``module.requires_grad = True`` or ``False``, which changes no parameter of the module."""
     steps = sum([x.steps for x in case.run.optimizers])
     for one in case.run.thawed:
         module, wanted = one.module(), one.value
@@ -383,13 +383,13 @@ def _thawed_by_name(case: Case) -> Found | None:
 
 
 def _moved(case: Case, p: Tensor) -> bool:
-    """Return whether a parameter has other values than before the first step."""
+    """Return whether a parameter has changed since the first step."""
     start = case.at_start(p)
     return start is not None and bool((start != p.array).any())
 
 
 def _matrix(module: Module) -> Tensor | None:
-    """Return the weight of a layer, or its first matrix: one that is trained, if there is one."""
+    """Return the first trained matrix of a layer, or else its first matrix."""
     own = [p for p in module._parameters.values() if p is not None and p.array.ndim >= 2]
     return next((p for p in own if p._requires), own[0] if own else None)
 
@@ -402,7 +402,7 @@ def all_frozen(case: Case) -> bool:
 
 
 def _nothing_trains(case: Case, error: str) -> Found | None:
-    """Return the finding for a program that ends since all that it trains is frozen."""
+    """Return the finding for a program that failed because all parameters to train are frozen."""
     run = case.run
     frozen: Site | None = None
     if "empty parameter list" in error and all_frozen(case):
@@ -425,22 +425,22 @@ def _nothing_trains(case: Case, error: str) -> Found | None:
 def _is_half_frozen(
     case: Case, order: Sequence[tuple[Opened, Tensor]], fresh: Sequence[tuple[int, Opened, Tensor]]
 ) -> bool:
-    """Return whether a part of the model is trained but for several layers, frozen with the values of their creation.
+    """Return whether several layers are frozen with their initial values, while other layers of their module train.
 
-    A part that is frozen as a whole may give random features on purpose.
+    A module that is frozen as a whole may compute random features on purpose.
     """
     parts = {entry.path.rpartition(".")[0] for entry, w in order if w._requires} - {""}
     for _, entry, w in fresh:
         made, written = case.created(entry.module), case.run.written.get(w.array.__array_interface__["data"][0])
         if made is None or written is None or (made.file, made.line) != (written.file, written.line):
-            return False  # values of its own, perhaps those of a trained model
+            return False  # values were assigned, perhaps from a trained model
         if id(w) in case.graded or id(w) not in case.run.frozen or entry.path.rpartition(".")[0] not in parts:
             return False
     return len(fresh) > 1
 
 
 def _is_given(case: Case, entry: Opened, p: Tensor) -> bool:
-    """Return whether the values of a frozen parameter were loaded, or given to ``from_pretrained``."""
+    """Return whether the values of a frozen parameter were loaded, or passed to ``from_pretrained``."""
     sites = case.run.frozen.get(id(p)), case.created(entry.module)
     return id(p) in case.run.loaded or any(site is not None and "from_pretrained" in site.code for site in sites)
 
@@ -448,7 +448,7 @@ def _is_given(case: Case, entry: Opened, p: Tensor) -> bool:
 def _frozen_by_default(case: Case, order: Sequence[tuple[Opened, Tensor]]) -> Found | None:
     """Return the finding for a table of random vectors that ``from_pretrained`` freezes, if the network learns nothing.
 
-    Vectors that were trained have directions in which they vary more than in others, and stay frozen on purpose.
+    Trained vectors vary more in some directions than in others; for these, freezing is intended.
     """
     if len(case.losses) < _LONG or not case.stuck:
         return None
@@ -456,7 +456,7 @@ def _frozen_by_default(case: Case, order: Sequence[tuple[Opened, Tensor]]) -> Fo
         made = case.created(entry.module)
         site = case.run.frozen.get(id(w))
         given = not w._requires and made is not None and "from_pretrained" in made.code
-        given = given and (site is None or made is None or site.line == made.line)  # and not frozen later
+        given = given and (site is None or made is None or site.line == made.line)  # not frozen later
         if not given or id(w) in case.run.loaded or id(w) in case.graded or not _is_noise(np.asarray(w.array)):
             continue
         curves = compare(case.run, case.program, _THAWED, case.budget)
@@ -491,8 +491,8 @@ def _frozen_along(
 ) -> Found | None:
     """Return the finding for layers with random weights that are frozen in one loop, if the network learns nothing.
 
-    The loop is to freeze what was trained before, and a part of a name or a slice takes further layers; or nothing
-    was loaded.
+    The loop is meant to freeze layers that were trained before, but its condition also matches others; or no weights
+    were loaded.
     """
     sites = {id(w): case.run.frozen.get(id(w)) for _, w in order}
     entries = [(entry, w) for _, entry, w in fresh if sites[id(w)] is not None]
@@ -522,12 +522,12 @@ def _frozen_along(
 
 
 def _changes(case: Case, p: Tensor) -> bool:
-    """Return whether the program writes to a parameter that needs no gradient: a moving average, for example."""
+    """Return whether the program changes a parameter that requires no gradient, such as a moving average."""
     return any(step.marks.get(id(p), now) != now for now in [mark(p.array)] for step in case.run.steps)
 
 
 def _frozen_by_word(case: Case, entry: Opened, w: Tensor) -> Found | None:
-    """Return the finding for a layer that a condition on names freezes by a part of a word, as "emb" in "member"."""
+    """Return the finding for a layer that is frozen because its name contains a text, such as "emb" in "member"."""
     site = case.run.frozen.get(id(w))
     found = inside_word(site, entry.path) if site is not None else None
     if found is None:

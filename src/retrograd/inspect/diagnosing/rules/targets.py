@@ -1,4 +1,4 @@
-"""Questions on what a prediction is compared with: its target, and the mask of its examples."""
+"""Rules on targets, and on masks of examples or places."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from .losses import unsigned_targets
 from .modes import place_of
 from .signs.policies import undiscounted, unread_ends
 
-_PROBES = np.concatenate([np.linspace(-8, 8, 257), [-1e4, 1e4]])  # of the range of an activation function
-_FAR = 1e3  # what is larger at the last probe has no bound
-_OUTSIDE = 0.2  # share of targets, or of their variance, that a bounded output cannot reach
-_LEAST_PLACES = 3  # of a sequence
-_MOSTLY_PADDING = 0.4  # of all places
-_UNLEARNED = 0.6  # of the loss of guessing
-_LEAST_TARGETS = 3  # recorded steps
+_PROBES = np.concatenate([np.linspace(-8, 8, 257), [-1e4, 1e4]])  # inputs that show an activation function's range
+_FAR = 1e3  # an activation function with larger values at the probes has no bound
+_OUTSIDE = 0.2  # the least share of targets, or of their variance, that a bounded output cannot reach
+_LEAST_PLACES = 3  # the least length of a sequence
+_MOSTLY_PADDING = 0.4  # the least share of padding among all places
+_UNLEARNED = 0.6  # above this share of the loss of guessing, little was learned
+_LEAST_TARGETS = 3  # the least number of batches or steps with the same target
 _LEAST_BATCHES = 5
 _LEAST_LABELS = 64
 
@@ -71,7 +71,7 @@ def masked_after_loss(case: Case) -> Found | None:
 
 
 def _padding_counts(case: Case) -> Found | None:
-    """Return the finding for padding that outweighs the other places in a mean, so that these are not learned."""
+    """Return the finding for padding that dominates the mean of a loss, so that the other places are not learned."""
     step = case.step
     call = case.loss_call(step) if step is not None else None
     if step is None or call is None or call.name not in CLASS_LOSSES or not case.has_array(step, call.inputs[0]):
@@ -106,7 +106,7 @@ def _padding_counts(case: Case) -> Found | None:
 
 
 def _padded(step: Step, classes: Array) -> tuple[int, np.ndarray] | None:
-    """Return the token of padding, and the mask of the targets at its places, if they are many and all the same."""
+    """Return the padding token, and the mask of targets at padding, if these are many and all the same class."""
     targets = np.asarray(classes.index).reshape(-1)
     counts = None if classes.counted is None else np.asarray(classes.counted).reshape(-1)
     for entry in step.modules:
@@ -115,7 +115,7 @@ def _padded(step: Step, classes: Array) -> tuple[int, np.ndarray] | None:
             index = index_of(one) if one.name == "embedding" else np.zeros(0)
             if index.ndim != 2 or min(index.shape) < _LEAST_PLACES:
                 continue
-            shifted = targets.size == len(index) * (index.shape[1] - 1)  # targets are the next inputs
+            shifted = targets.size == len(index) * (index.shape[1] - 1)  # the targets are the next tokens
             if targets.size != index.size and not shifted:
                 continue
             padding = _at_the_end(index) if token is None else index == token
@@ -128,19 +128,19 @@ def _padded(step: Step, classes: Array) -> tuple[int, np.ndarray] | None:
 
 
 def _at_the_end(index: np.ndarray) -> np.ndarray:
-    """Return the mask of the runs of one token with which all rows end, none if the token is elsewhere, too."""
+    """Return the mask of the runs of one token at the end of all rows; empty if the token also occurs elsewhere."""
     equal = index == index[0, -1]
     runs: np.ndarray = np.logical_and.accumulate(equal[:, ::-1], axis=1)[:, ::-1]
     return runs if bool(runs[:, -1].all()) and not bool((equal & ~runs).any()) else np.zeros_like(runs)
 
 
 def _masked_infinity(case: Case) -> Found | None:
-    """Return the finding for a mask that removes what is not finite from a value, and not from its gradient."""
+    """Return the finding for a mask that removes NaN and infinity from a value, but not from its gradient."""
     for step in case.run.steps:
         if not any(x.gradients is not None and x.gradients.nans for x in step.records):
             continue
         if any(bool(np.isnan(x).any()) for x in step.values.values()):
-            continue  # parameters are NaN already, and so are all results and gradients
+            continue  # with parameters of NaN, all results are NaN
         for call in reversed(step.passed()):
             if call.record.values is None or not call.record.requires_grad:
                 continue
@@ -217,9 +217,9 @@ def target_mismatch(case: Case) -> Found | None:
 
 
 def _seen_before(case: Case, step: Step, call: Call) -> Found | None:
-    """Return the finding for class targets that are the inputs of a causal network, place by place.
+    """Return the finding for class targets that equal the inputs of a causal network at each place.
 
-    Such a network computes its output for a place from the inputs up to this place, and has only to copy the last.
+    Such a network computes the output at a place from the inputs up to this place, so it only has to copy an input.
     """
     if call.name not in CLASS_LOSSES:
         return None
@@ -238,7 +238,7 @@ def _seen_before(case: Case, step: Step, call: Call) -> Found | None:
 
 
 def _truncated_classes(case: Case, step: Step, call: Call) -> Found | None:
-    """Return the finding for class targets that are one class in all steps since numbers below 1 were truncated."""
+    """Return the finding for class targets that are one class in all steps because numbers were truncated."""
     if call.name not in CLASS_LOSSES or len(case.run.labels) < _LEAST_TARGETS:
         return None
     index = np.asarray(call.params["classes"].index)
@@ -261,9 +261,10 @@ def _truncated_classes(case: Case, step: Step, call: Call) -> Found | None:
 
 
 def _of_one_class(case: Case, step: Step, call: Call) -> Found | None:
-    """Return the finding for class targets that are one class in all steps, for the outputs of a layer.
+    """Return the finding for class targets that are one class in all steps, if a layer computes the scores.
 
-    A contrastive loss, whose first score is that of the right pair, has such targets for scores that it computes.
+    In a contrastive loss, whose first score is that of the right pair, such targets are right; but no layer computes
+    its scores.
     """
     labels = [y for y in case.run.labels if y.size]
     if call.name not in CLASS_LOSSES or len(labels) < _LEAST_BATCHES or sum(y.size for y in labels) < _LEAST_LABELS:
@@ -286,7 +287,7 @@ def _of_one_class(case: Case, step: Step, call: Call) -> Found | None:
     data = None if where is not None else case.run.data_site(call.params["classes"].index)
     code = "" if data is None else data.code
     if before is not None and before.record.creates or re.search(r"\b(zeros|ones|full)\w*\(", code):
-        return None  # of a program that tries out shapes
+        return None  # the program only tests shapes
     what = (
         f"the class targets of all {len(labels)} batches ({sum(y.size for y in labels)} of them) are {first}: the "
         "network only learns to answer with this class, whatever it gets."
@@ -298,7 +299,7 @@ def _of_one_class(case: Case, step: Step, call: Call) -> Found | None:
 
 
 def _first_constant(case: Case, step: Step, source: Source) -> Call | None:
-    """Return the call that gave one number for data that differ."""
+    """Return the call that computed a constant target from data that are not constant."""
     call = step.producer(source)
     while call is not None and call.inputs:
         array = step.array(call.inputs[0]) if case.has_array(step, call.inputs[0]) else None
@@ -316,7 +317,7 @@ def _again(case: Case, step: Step, call: Call) -> Call | None:
 
 
 def _looked_up(step: Step, call: Call) -> Call | None:
-    """Return the call of an embedding that looks up the targets of a loss, each at its place."""
+    """Return the call of an embedding whose indices equal the targets of a loss at each place."""
     classes = call.params["classes"]
     targets = np.asarray(classes.index).reshape(-1)
     counted = None if classes.counted is None else np.asarray(classes.counted).reshape(-1)
@@ -331,7 +332,7 @@ def _looked_up(step: Step, call: Call) -> Call | None:
 
 
 def _is_causal(step: Step, call: Call, embedded: Call) -> bool:
-    """Return whether the predictions depend on the inputs of their place and of places before, and on no later one."""
+    """Return whether each prediction depends on the input at its place and on earlier inputs, but on no later input."""
     program = Program(step, call.inputs[0], moving=False)
     values = {key: new_tensor(x) for key, x in step.values.items()}
     index = index_of(embedded)
@@ -393,7 +394,7 @@ def _not_logarithms(case: Case, step: Step, call: Call, source: Source, loss: st
 
 
 def _itself(case: Case, step: Step, call: Call) -> Found | None:
-    """Return the finding for a loss of a prediction and itself, which is 0 in all recorded steps."""
+    """Return the finding for a loss that compares a prediction with itself, and is 0 in all recorded steps."""
     if call.record.values is None or call.record.values.maximum != 0 or len(call.inputs) < 2:
         return None
     for one in case.run.steps:
@@ -416,7 +417,7 @@ def _one_sided(case: Case, step: Step, call: Call) -> Found | None:
     if before is None or bounds is None or bounds[0] < 0 or bounds[1] < math.inf:
         return None
     if before.record.values is None or not before.record.values.maximum > 0:
-        return None  # all of its units are dead
+        return None  # all units are dead
     what = (
         f"the output of {before.name} is never negative, and {call.name} takes it as logits: no probability can be "
         "below 0.5, and targets of 0 cannot be reached."
@@ -427,9 +428,9 @@ def _one_sided(case: Case, step: Step, call: Call) -> Found | None:
 
 
 def _negative_probabilities(case: Case, call: Call) -> Found | None:
-    """Return the finding for a target of kl_div that has logarithms of probabilities."""
+    """Return the finding for a target of kl_div with log-probabilities instead of probabilities."""
     step = next((x for x in case.run.steps if any(y is call for y in x.calls)), None)
-    of_both = call.name == "mul" and any(call.needs(n) for n in range(len(call.inputs)))  # target and prediction
+    of_both = call.name == "mul" and any(call.needs(n) for n in range(len(call.inputs)))  # prediction times target
     for place, x in enumerate(call.inputs) if of_both else ():
         if step is None or call.needs(place) or not case.has_array(step, x):
             continue
@@ -483,9 +484,9 @@ def _out_of_range(case: Case, step: Step, call: Call) -> Found | None:
 
 
 def _written_difference(case: Case, step: Step, call: Call) -> Found | None:
-    """Return the finding for a difference of a bounded output and data, of which a mean of squares or so is taken.
+    """Return the finding for a difference of a bounded output and data in a mean of squares or absolute values.
 
-    Other losses have no such bound on the data: the difference may be one of many, as of quantiles or of a mixture.
+    In other losses, data beyond the bound are allowed: the output may be one of many, as of quantiles or a mixture.
     """
     place = 0 if call.needs(0) else 1
     if len(call.inputs) != 2 or call.needs(0) == call.needs(1) or call.shapes[0] != call.shapes[1]:
@@ -502,7 +503,7 @@ def _written_difference(case: Case, step: Step, call: Call) -> Found | None:
 
 
 def _written_entropy(case: Case, step: Step, call: Call) -> Found | None:
-    """Return the finding for y * log(p) + (1 - y) * log(1 - p) with numbers y that are no probabilities."""
+    """Return the finding for y * log(p) + (1 - y) * log(1 - p) with y outside of [0, 1]."""
     weights = []
     for x in call.inputs if call.name in ("add", "sub") else ():
         term = step.producer(x)
@@ -537,7 +538,7 @@ def _beyond(case: Case, step: Step, source: Source, target: np.ndarray) -> Found
         return None
     values = before.record.values
     if values is not None and values.minimum == values.maximum and before.name == "relu":
-        return None  # no gradient passes it, whatever the targets are
+        return None  # all units are dead, whatever the targets are
     bottom, top = bounds
     outside = float(((target < bottom - 0.05) | (target > top + 0.05)).mean())
     excess = np.maximum(0, np.maximum(bottom - target, target - top)).astype(np.float64)
@@ -554,7 +555,7 @@ def _beyond(case: Case, step: Step, source: Source, target: np.ndarray) -> Found
 
 
 def _bounds(call: Call) -> tuple[float, float] | None:
-    """Return the range of an activation function, as its values at some places show it; None if it has no bound."""
+    """Return the range of an activation function, from its values at ``_PROBES``; None if it has no bound."""
     if call.name == "softmax":
         return 0.0, 1.0
     primitive: Array = call.primitive

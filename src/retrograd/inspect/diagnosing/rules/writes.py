@@ -1,4 +1,4 @@
-"""Questions on writes to values that the backward pass does not see, or that undo what an optimizer has changed."""
+"""Rules on writes that the backward pass does not see, or that undo the changes of an optimizer."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from ..step_recorder import Array, Call, Source, Step, start_of
 from .program_text import assigned_data, attribute_line
 from .stillness import FLAT, depending
 
-_LOADS = 3  # of the same values
-_AT_BOUNDS = 0.7  # share of elements
-_UNDONE = 0.7  # of the length of an update
-_LEAST_TRIAL = 10  # losses
-_APART = 10  # steps
-_LEARNS = 0.8  # of the first loss of a copy
+_LOADS = 3  # the least number of times that a line loads the same values
+_AT_BOUNDS = 0.7  # the least share of elements at the bounds
+_UNDONE = 0.7  # a write of at least this share of the norm of an update undoes the update
+_LEAST_TRIAL = 10  # the least number of losses of a trial
+_APART = 10  # the least number of steps between two comparisons
+_LEARNS = 0.8  # a copy learns if its last loss is below this share of its first loss
 
 
 @kind(
@@ -44,7 +44,7 @@ def data_write(case: Case) -> Found | None:
             untracked = not call.record.grad_enabled and source.leaf is None and call.record.inputs[0].requires_grad
             if not source.cut and not untracked:
                 continue
-            # The value was read before the write, and the backward pass of the result comes after it.
+            # An operator read the value before the write, and the backward pass runs after the write.
             if any(_is_read(step, source, graph, call.index) for last, graph in below if call.index <= last):
                 what = (
                     f"{call.record.label} on this line changes a value of shape {call.shape} between its use and the "
@@ -67,8 +67,8 @@ def data_write(case: Case) -> Found | None:
 
 
 def _is_read(step: Step, source: Source, graph: set[int], before: int) -> bool:
-    """Return whether a graph has a value, or for a leaf whether it reads the leaf, and already did so, or what
-    ``autograd.grad`` differentiated did, before this call."""
+    """Return whether a graph contains a value. For a leaf: whether the graph reads the leaf, and this graph, or one
+    that ``autograd.grad`` differentiated, has read it before the call with index ``before``."""
     if source.leaf is None:
         return source.call in graph
     reads = {call.index for call in step.calls if any(x.leaf is source.leaf for x in call.inputs)}
@@ -98,7 +98,7 @@ def derived_attribute(case: Case, held: set[int]) -> Found | None:
 
 
 def _computed_weights(case: Case) -> Found | None:
-    """Return the finding for weights that are computed from those of the optimizer, and assigned by ``.data``."""
+    """Return the finding for weights that are computed from an optimizer's parameters and assigned by ``.data``."""
     for x in case.run.optimizers:
         missing = {id(p) for p in x.parameters if id(p) not in x.graded and p._requires}
         if x.steps < 2 or x.graded or not missing:
@@ -120,9 +120,9 @@ def _computed_weights(case: Case) -> Found | None:
 
 
 def _overwritten(case: Case) -> Found | None:
-    """Return the finding for parameters that each step gets from values that never change, after the optimizer's step.
+    """Return the finding for parameters that are overwritten in each step, with values that never change.
 
-    A soft update in the wrong direction does so: it writes the target network, which nothing trains, over the network.
+    A soft update in the wrong direction is an example: it writes the untrained target network over the network.
     """
     held = {id(p): p for x in case.run.optimizers if x.steps > 1 for p in x.parameters}
     steps = [step for step in case.run.steps if step.roots and step.number]
@@ -150,9 +150,9 @@ def _overwritten(case: Case) -> Found | None:
 
 
 def rounded_back(case: Case, writes: Sequence[tuple[Step, Call, Tensor]]) -> Found | None:
-    """Return the finding for parameters whose rounded values the program writes over them in each step.
+    """Return the finding for parameters that the program overwrites with their own rounded values in each step.
 
-    An optimizer's small updates are lost by this. A program with several writes in a step puts the values back.
+    Rounding undoes small updates. A program with several writes in a step restores the values, which is no finding.
     """
     for step, call, p in writes:
         others = [one for one in writes if one[2] is p and one[0] is not step]
@@ -180,7 +180,7 @@ def rounded_back(case: Case, writes: Sequence[tuple[Step, Call, Tensor]]) -> Fou
 
 
 def _is_random(step: Step, call: Call) -> bool:
-    """Return whether a write copies what a random operator has computed of no data and no parameter."""
+    """Return whether a write copies random numbers that depend on no data and no parameter."""
     below = [step.calls[i] for x in call.inputs[1:] for i in step.below(x, through_cuts=True)]
     random = any(x.name.startswith(("rand", "normal")) for x in below)
     return (
@@ -191,9 +191,9 @@ def _is_random(step: Step, call: Call) -> bool:
 
 
 def _loaded_again(case: Case) -> Found | None:
-    """Return the finding for a line that loads the same values into a model that is trained, again and again.
+    """Return the finding for a line that repeatedly loads the same values into a model that is trained.
 
-    A program that trains several models from one state, as for folds of the data, creates an optimizer for each.
+    A program that trains one state on several folds of the data creates an optimizer for each fold.
     """
     for site, known in case.run.loads.items():
         groups = [[x for x in known if x.optimizers == number] for number in {x.optimizers for x in known}]
@@ -213,7 +213,7 @@ def _loaded_again(case: Case) -> Found | None:
 
 
 def _renewed(case: Case) -> Found | None:
-    """Return the finding for a line that initializes parameters again while an optimizer trains them, as each epoch."""
+    """Return the finding for a line that repeatedly initializes parameters during training, such as in each epoch."""
     lines: dict[Site, list[Renewal]] = {}
     for one in case.run.renewals:
         lines.setdefault(one.site, []).append(one)
@@ -232,7 +232,7 @@ def _renewed(case: Case) -> Found | None:
 
 
 def _clipped_to_bounds(case: Case, writes: Sequence[tuple[Step, Call, Tensor]]) -> Found | None:
-    """Return the finding for parameters of one optimizer that nearly all lie at the bounds to which steps clip them."""
+    """Return the finding for parameters whose elements are mostly at the bounds to which the program clips them."""
     clipped = [(step, call, p) for step, call, p in writes if call.name.startswith("clamp") and call.outputs]
     if not clipped or not case.stuck or sum(x.steps > 0 for x in case.run.optimizers) > 1:
         return None
@@ -252,10 +252,10 @@ def _clipped_to_bounds(case: Case, writes: Sequence[tuple[Step, Call, Tensor]]) 
 
 
 def _averages_left(case: Case, writes: Sequence[tuple[Step, Call, Tensor]]) -> Found | None:
-    """Return the finding for moving averages that an evaluation writes over the parameters, which it leaves there.
+    """Return the finding for moving averages that are written over the parameters for an evaluation, and left there.
 
-    The averages follow the parameters in other steps, too, and the network runs under ``no_grad`` after the write. If
-    the program puts the parameters back, the last write of the step has other values.
+    In other steps the program updates the averages from the parameters, and after the write the network runs under
+    ``no_grad``. If the program restores the parameters, the last write of the step has other values.
     """
     if not case.stuck:
         return None
@@ -288,8 +288,8 @@ def _averages_left(case: Case, writes: Sequence[tuple[Step, Call, Tensor]]) -> F
 
 
 def _undone(case: Case, writes: Sequence[tuple[Step, Call, Tensor]]) -> Found | None:
-    """Return the finding for values that the program gives to parameters between two steps, however it does so, if they
-    undo what the first step has changed, and a copy that keeps the step's values learns."""
+    """Return the finding for parameters that change between two steps so that the first update is undone, however the
+    program does it, if a copy that keeps the updates learns, or the parameters do not move in later steps."""
     first, second = case.run.steps[:2] if len(case.run.steps) > 1 else (None, None)
     if first is None or second is None or second.number != first.number + 1 or not first.after:
         return None
@@ -342,7 +342,7 @@ def _undone(case: Case, writes: Sequence[tuple[Step, Call, Tensor]]) -> Found | 
 
 
 def _memory_of(step: Step, call: Call, p: Tensor) -> set[int]:
-    """Return the addresses of the arrays of a parameter's shape, but its own, that a write to it depends on."""
+    """Return the addresses of the arrays, other than the parameter's, with its shape that a write to it depends on."""
     sources = list(call.inputs[1:] if call.inplace else call.inputs)
     for index in {i for x in sources for i in step.below(x, through_cuts=True)}:
         sources += step.calls[index].inputs
@@ -351,19 +351,19 @@ def _memory_of(step: Step, call: Call, p: Tensor) -> set[int]:
 
 
 def _written_to(call: Call) -> Array:
-    """Return the array that a call in place writes to."""
+    """Return the array to which an in-place call writes."""
     source = call.inputs[0]
     return source.value if source.leaf is None else source.leaf.array
 
 
 def _reads(step: Step, call: Call, p: Tensor) -> bool:
-    """Return whether a result depends on a parameter, also through cuts."""
+    """Return whether the result of a call depends on a parameter, also through cuts."""
     below = step.below(Source(call.index, 0, None, None), through_cuts=True)
     return any(x.leaf is p for i in below for x in step.calls[i].inputs)
 
 
 def _writes(step: Step, held: dict[int, Tensor]) -> Iterator[tuple[Call, Tensor]]:
-    """Yield the calls that give a parameter other values: in place outside of the graph, or by ``p.data = result``."""
+    """Yield the calls that change a parameter, and the parameter: in-place calls, or ``p.data = result``."""
     replaced: dict[int, list[int]] = {}
     for key, array in (*step.replaced.items(), *step.read.items()):
         if key in held and key not in replaced.get(start_of(array), ()):
@@ -388,7 +388,7 @@ def _changed_arrays(steps: list[Step]) -> Iterator[Array]:
 
 
 def _given(step: Step, call: Call, p: Tensor) -> list[Array]:
-    """Return the arrays of a parameter's shape that a write to it reads: of other Parameters, or what is copied."""
+    """Return the arrays with the parameter's shape that a write to it reads: other Parameters, or the copied array."""
     parameters = {start_of(q.array) for entry in step.modules for q in entry.module.parameters()}
     sources = list(call.inputs[1:] if call.inplace else call.inputs)
     copied = call.name in ("copy_", "clone") and step.origin(sources[0]).call < 0

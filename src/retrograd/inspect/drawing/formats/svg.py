@@ -1,4 +1,4 @@
-"""A scene as a self-contained SVG: no script, no font, no reference."""
+"""A scene as a self-contained SVG, without scripts, fonts and references to other files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WIDEST = 7.0  # the width in pixels of the edge with the most saved bytes
 
 
 def svg_of(scene: Scene) -> str:
-    """Return the picture as it is folded now."""
+    """Return the picture with the current state of folded boxes."""
     root = scene.placed[-1]
     width, height = root.width + 2 * MARGIN, root.height + 2 * MARGIN
     area = f"{-MARGIN} {-MARGIN} {width:.0f} {height:.0f}"
@@ -49,8 +49,8 @@ def drawn(scene: Scene) -> str:
 def drawn_for_script(scene: Scene) -> tuple[str, str]:
     """Return the elements of the open boxes, in a group for each layer, and those of all others.
 
-    They have ids by which the script of the page finds and moves them. What is folded costs a browser only its text
-    until the script puts it into the picture.
+    The page's script finds and moves the elements by their ids. A folded element is only text for the browser until the
+    script inserts it into the picture.
     """
     shown, folded = _layers(scene, movable=True)
     groups = [f'<g id="w{i}">{"".join(layer)}</g>' for i, layer in enumerate(shown)]
@@ -58,7 +58,7 @@ def drawn_for_script(scene: Scene) -> tuple[str, str]:
 
 
 def _layers(scene: Scene, movable: bool) -> tuple[list[list[str]], list[list[str]]]:
-    """Return boxes, edges, titles and vertices of the levels that are shown, and those of the others."""
+    """Return boxes, edges, titles and vertices of the levels that are shown, and of the hidden levels."""
     shown: list[list[str]] = [[], [], [], []]
     folded: list[list[str]] = [[], [], [], []]
     most = max((vertex.kept for vertex in scene.picture.vertices), default=0)
@@ -92,12 +92,12 @@ def _layers(scene: Scene, movable: bool) -> tuple[list[list[str]], list[list[str
 
 
 def edge_width(kept: int, most: int) -> float:
-    """Return the width of the edges of an operator that keeps so many bytes, the most being ``most``."""
+    """Return the edge width of an operator that saves ``kept`` bytes; ``most`` is the largest such number."""
     return 1.4 + (WIDEST - 1.4) * math.sqrt(kept / most) if kept else 0.0
 
 
 def _look(scene: Scene, net: Net, box: int, most: int) -> tuple[str, str]:
-    """Return the class and the style of the edges of a net in a box, where vertices keep at most ``most`` bytes."""
+    """Return the CSS class and style of the edges of a net in a box; ``most`` is as in ``edge_width``."""
     vertex = scene.picture.vertices[net.value[0]]
     name = level(scene.picture.flow_in(vertex, box), scene.usual) if scene.known else "even"
     wide = max(edge_width(vertex.kept, most), LOOKS[name].width)
@@ -132,8 +132,8 @@ def _vertex(scene: Scene, key: int, at: str, titled: bool) -> str:
 
 
 def _frame(scene: Scene, key: int, at: str) -> str:
-    """Return a box's rectangle, which is below the edges; a repetition has several, one behind the other, and an arc
-    back to its beginning if it is recurrent."""
+    """Return a box's rectangle, which is drawn below the edges. A repetition has several rectangles, one behind the
+    other, and if it is recurrent an arc back to its beginning."""
     width, height = scene.size_of(~key)
     box = scene.picture.boxes[key]
     size = f'width="{width:.1f}" height="{height:.1f}" rx="6"'

@@ -92,7 +92,7 @@ def _title(scene: Scene, key: int) -> str:
 
 
 def _edges(scene: Scene) -> Iterator[tuple[str, str, str]]:
-    """Yield the edges as folded now, each once, with the shape of the value."""
+    """Yield the edges between visible vertices and folded boxes, each once, with the shape of the value."""
     seen = set()
     for edge in scene.picture.edges:
         vertex = scene.picture.vertices[edge.source]

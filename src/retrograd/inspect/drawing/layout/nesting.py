@@ -17,8 +17,9 @@ Value = tuple[int, int]  # a vertex and the index of its output
 class Net:
     """The connections of a value inside a level.
 
-    ``source`` is the index of the item that computes it, -1 if the value enters from outside. ``targets`` are the items
-    that read it. ``leaves`` says whether it is read outside of the box, ``leaf`` whether it is a parameter."""
+    ``source`` is the index of the item that computes the value, -1 if the value enters from outside. ``targets`` are
+    the items that read the value. ``leaves`` says whether items outside of the box read the value, ``leaf`` whether the
+    value is a parameter."""
 
     value: Value
     source: int = -1

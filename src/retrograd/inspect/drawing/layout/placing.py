@@ -1,6 +1,7 @@
 """Layered drawing, second half: positions in pixels, and the paths of edges.
 
-The page folds and unfolds boxes, so ``formats/place.js`` implements the same; a test compares their results.
+The page folds and unfolds boxes, so ``formats/place.js`` implements the same layout in JavaScript; a test compares
+both results.
 """
 
 from __future__ import annotations
@@ -12,18 +13,19 @@ from typing import NamedTuple
 from .layering import segments
 from .nesting import Level, Value
 
-GAP = 40.0  # between two rows: space for the shapes of values and for curved edges
-PORT_GAP = 18.0  # below the values that enter a box, and above those that leave it
-TRUNK = 14.0  # below a vertex, for the shape of its value
-APART = 22.0  # between two items of a row
+# Distances in pixels.
+GAP = 40.0  # the space between two rows, for the shapes of values and for curved edges
+PORT_GAP = 18.0  # the space below values that enter a box, and above values that leave the box
+TRUNK = 14.0  # the space below a vertex, for the shape of its value
+APART = 22.0  # the space between two items of a row
 LINE = 14.0  # the width of an edge that crosses a row without ending there
 SIDE = 16.0  # the left and right margin inside a box
 HEADER = 28.0  # the height of a box's title
 FOOTER = 8.0
-STEP = 18.0  # between two edges that enter one vertex
+STEP = 18.0  # the space between two edges that enter one vertex
 SWEEPS = 10
-# How strongly an edge pulls its ends above each other (1.0 between operators): STRAIGHT for the parts of an edge that
-# crosses rows, so that it is drawn straight; LIGHT for edges of leaves, which go where there is room.
+# Weights of edges in the layout: the larger the weight, the closer to vertical the edge. Edges between operators have
+# weight 1, the parts of an edge that crosses rows have STRAIGHT, and edges of leaves have LIGHT.
 STRAIGHT, LIGHT = 8.0, 0.0005
 
 Size = tuple[float, float]
@@ -48,7 +50,7 @@ class Placed:
 
 
 class Item(NamedTuple):
-    """An item of a level: its size, its inside if it is an open box, and whether it is a leaf."""
+    """An item of a level: its size, the placed content of an open box, and whether the item is a leaf."""
 
     size: Size
     inside: Placed | None = None
@@ -233,7 +235,7 @@ def _route(
 
 
 def _entries(level: Level, items: Sequence[Item], ties: list[Tie], x: list[float]) -> list[float]:
-    """Return where each edge enters the vertex below: in order of arrival, with operators' results in the middle."""
+    """Return where each edge enters the vertex below: ordered by its origin, with operators' results in the middle."""
     arriving: dict[int, list[tuple[float, int]]] = {}
     for i, tie in enumerate(ties):
         if tie.lower >= 0:

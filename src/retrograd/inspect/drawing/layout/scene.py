@@ -22,7 +22,7 @@ class Scene:
 
     Args:
         picture: the picture to lay out.
-        depth: the nesting depth of open boxes: 0 folds all modules, None opens as many as are readable.
+        depth: the nesting depth of open boxes: 0 folds all modules, None chooses a depth that is readable.
     """
 
     def __init__(self, picture: Picture, depth: int | None = None) -> None:
@@ -32,18 +32,18 @@ class Scene:
             leaves = {i for i, item in enumerate(level.items) if item >= 0 and picture.vertices[item].kind in LEAVES}
             arrange(level, leaves)
         self.sizes: list[Size] = [vertex_size(vertex) for vertex in picture.vertices]
-        self.shapes: list[list[float]] = [[] for _ in picture.boxes]  # by box: the widths of its results' shapes
+        self.shapes: list[list[float]] = [[] for _ in picture.boxes]  # by box: the text widths of its results' shapes
         for level in self.levels:
             for net in level.nets:
                 if net.source >= 0 > level.items[net.source]:
                     self.shapes[~level.items[net.source]].append(shape_width(picture.vertices[net.value[0]]))
         self.depth = _readable_depth(picture) if depth is None else depth
         self.opened = {box.key for box in picture.boxes if box.depth < self.depth or box.kind == "repetition"}
-        self.inside = [0] * len(picture.boxes)  # vertices per box
+        self.inside = [0] * len(picture.boxes)  # the number of vertices in each box
         for vertex in picture.vertices:
             for box in picture.around(vertex.box):
                 self.inside[box] += 1
-        self.usual = picture.usual or usual_norm(picture)  # gradients near it are gray
+        self.usual = picture.usual or usual_norm(picture)  # gradients near this norm are gray
         self.known = has_gradients(picture)
         self.placed: dict[int, Placed] = {}
         self.origin: dict[int, tuple[float, float]] = {-1: (0.0, 0.0)}
@@ -84,8 +84,8 @@ class Scene:
 
 
 def _readable_depth(picture: Picture, most: int = 24) -> int:
-    """Return the depth at which at most ``most`` vertices and folded boxes are visible; at least 1, if that shows no
-    more than five times as many."""
+    """Return the largest depth at which at most ``most`` vertices and folded boxes are visible; but 1 instead of 0, if
+    depth 1 shows at most five times ``most``."""
     deepest = max((box.depth + 1 for box in picture.boxes if box.kind != "repetition"), default=0)
     seen = [0] * (deepest + 1)  # visible items by nesting depth
     folded = [0] * (deepest + 1)
@@ -140,7 +140,7 @@ def vertex_size(vertex: Vertex) -> Size:
 
 
 def shape_width(vertex: Vertex) -> float:
-    """Return the room that the shape on each edge of a vertex needs."""
+    """Return the width of the text of a shape on the edges of a vertex."""
     return max((columns(short_shape(shape)) for shape in vertex.shapes), default=0) * SMALL + 6
 
 
@@ -168,6 +168,6 @@ def folded_size(scene: Scene, key: int) -> Size:
 
 
 def box_content(scene: Scene, key: int) -> str:
-    """Return the second line of a folded box: what is inside, and the norm of its gradient."""
+    """Return the second line of a folded box: the number of vertices inside, and the norm of the box's gradient."""
     norm = scene.picture.flow(scene.picture.boxes[key])
     return f"{scene.inside[key]} inside" + ("" if norm is None else f", gradient {norm:.3g}")

@@ -1,4 +1,4 @@
-"""Questions on the dimensions of arrays: operators in which examples meet, and reshapes that exchange lengths only.
+"""Rules on the dimensions of arrays: operators that mix examples, and reshapes that exchange lengths but no elements.
 
-``data`` and ``labels`` ask them, and the interventions that come last.
+The rules in ``data`` and ``labels`` and the interventions call these functions.
 """

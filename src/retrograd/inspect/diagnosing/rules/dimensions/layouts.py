@@ -1,5 +1,5 @@
-"""Orders of dimensions: reshapes that tear slices of a dimension apart, inputs whose rows are those of others, and
-images whose targets are those of others."""
+"""Find wrong orders of dimensions: reshapes that distribute a slice over several slices, inputs with rows of other
+examples, and images with targets of other images."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ from ..program_text import reshaping_line, returning_line
 _RESHAPES = frozenset({"view", "reshape", "flatten", "unflatten"})
 _ALONG = frozenset({"softmax", "log_softmax"})
 _MOST_CALLS = 16
-_UNLEARNED = 0.3  # of the first loss
-_FAR_LOWER = 0.5  # of the loss as written
-_LOWER = 0.8  # of the loss as written, on a batch that no copy was trained with
-_LEARNED = 0.9  # of the first loss
+_UNLEARNED = 0.3  # above this share of the first loss, the last loss leaves room for improvement
+_FAR_LOWER = 0.5  # the largest share of the loss as written that a loss with an edit may be
+_LOWER = 0.8  # the same for a batch that was not used for training
+_LEARNED = 0.9  # below this share of the first loss, the network has learned something
 _LEAST_ROWS = 60
 _LEAST_IMAGES = 24
-_GUESSED = 0.9  # of the loss of guessing
+_GUESSED = 0.9  # above this share of the loss of guessing, nothing was learned
 _PERMUTATIONS = 19
-_RELATED = 3.0  # standard deviations of what permuted targets have
-_NOT, _CLEAR = 3.0, 6.0  # standard deviations of what permuted targets have
-Segment = tuple[int, int, int, int]  # dimensions of a shape and of the reshaped one that have the same elements
+# Relations of inputs and targets, in standard deviations above the mean of permuted targets.
+_RELATED = 3.0
+_NOT, _CLEAR = 3.0, 6.0
+Segment = tuple[int, int, int, int]  # start and end of a run of dimensions before a reshape, and of the run after it
 
 
 def first_layer(step: Step) -> Call | None:
@@ -47,16 +48,16 @@ def first_layer(step: Step) -> Call | None:
         array = step.array(source) if source.leaf is None and Case.has_array(step, source) else None
         if array is None or not hasattr(array, "dtype") or array.dtype.kind != "f" or not array.size:
             continue
-        if array.max() != array.min():  # as the first state of a recurrence has, which is no data
+        if array.max() != array.min():  # the constant first state of a recurrence is no data
             return call
     return None
 
 
 def torn_slices(case: Case, step: Step) -> Found | None:
-    """Return the finding for a reshape after which a dimension of the same length has elements of other slices.
+    """Return the finding for a reshape that seems to move a dimension, but mixes elements of its slices.
 
-    As ``x.view(batch, -1, time)`` of ``(batch, channels, time, height)``. Copies that move the dimension instead learn
-    what carries over to another recorded batch, and copies of the network as written do not.
+    Example: ``x.view(batch, -1, time)`` of shape ``(batch, channels, time, height)``. Copies of the network that move
+    the dimension instead have a clearly lower loss on another recorded batch than copies of the network as written.
     """
     program = case.program
     if program is None or program.step is not step:
@@ -83,7 +84,7 @@ def torn_slices(case: Case, step: Step) -> Found | None:
 
 
 def other_dims(case: Case, step: Step) -> Found | None:
-    """Return the finding for softmax along a dimension beside which another one is learned far better."""
+    """Return the finding for a softmax whose network learns far better if it runs along another dimension."""
     program, (first, last) = case.program, case.ends()
     if program is None or program.step is not step or not last > _UNLEARNED * first:
         return None
@@ -109,13 +110,13 @@ def other_dims(case: Case, step: Step) -> Found | None:
 
 
 def same_calls(program: Program, like: Call) -> list[int]:
-    """Return the calls of the line of a call that are the same, as those of equal layers."""
+    """Return the calls with the same line, operator and shapes as ``like``, such as those of equal layers."""
     found = [(i, program.step.calls[i]) for i in program.order]
     return [i for i, x in found if (x.name, x.site, x.shapes) == (like.name, like.site, like.shapes)]
 
 
 def _segments(before: tuple[int, ...], after: tuple[int, ...]) -> Iterator[Segment]:
-    """Yield the shortest runs of dimensions with equal products, of a shape and of what it is reshaped to."""
+    """Yield the shortest runs of dimensions with equal products in the shapes before and after a reshape."""
     a = b = i = j = 0
     while i < len(before) and j < len(after):
         x, y = before[i], after[j]
@@ -132,9 +133,9 @@ def _segments(before: tuple[int, ...], after: tuple[int, ...]) -> Iterator[Segme
 
 
 def _torn(before: tuple[int, ...], after: tuple[int, ...]) -> Iterator[tuple[int, int]]:
-    """Yield dimensions that a reshape seems to move, and where ``movedim`` takes them to do so.
+    """Yield each dimension that a reshape seems to move, with the place to which ``movedim`` really moves it.
 
-    They are of one length in both shapes, and a slice of the one has elements of many slices of the other.
+    The dimension has one length in both shapes, but a slice after the reshape has elements of many slices before it.
     """
     if math.prod(before) != math.prod(after) or not math.prod(before):
         return
@@ -155,7 +156,7 @@ def _moved(source: int, target: int, shape: tuple[int, ...]) -> Replacement:
 
 
 def torn_data(case: Case, step: Step) -> Found | None:
-    """Return the finding for data of another order of elements than that of their shape, as images (N, H, W, C) that
+    """Return the finding for data whose elements are not in the order of their shape, such as images (N, H, W, C) that
     were reshaped to (N, C, H, W) before the training."""
     program, call, (first, last) = case.program, first_layer(step), case.ends()
     if program is None or program.step is not step or call is None or not last > _UNLEARNED * first:
@@ -184,9 +185,9 @@ def torn_data(case: Case, step: Step) -> Found | None:
 
 
 def torn_inputs(case: Case, step: Step) -> Found | None:
-    """Return the finding for an input whose examples are those of the targets in another order of its elements only.
+    """Return the finding for an input that is only related to the targets if its elements are put in another order.
 
-    As a state of shape (sequences, layers, units) that was reshaped to (layers, sequences, units).
+    Example: a state of shape (sequences, layers, units) that was reshaped to (layers, sequences, units).
     """
     program = case.program
     if program is None or program.step is not step or case.ends()[1] < _LEARNED * case.ends()[0]:
@@ -231,7 +232,7 @@ def torn_inputs(case: Case, step: Step) -> Found | None:
 
 
 def _torn_back(x: np.ndarray) -> np.ndarray:
-    """Undo a reshape that has exchanged the lengths of the first two dimensions, and exchange the elements."""
+    """Undo a reshape that exchanged the lengths of the first two dimensions, and transpose the dimensions instead."""
     return x.reshape(x.shape[1], x.shape[0], *x.shape[2:]).swapaxes(0, 1)
 
 
@@ -241,7 +242,7 @@ def _rows(x: np.ndarray, of_batch: int) -> np.ndarray:
 
 
 def _targets(case: Case, step: Step) -> np.ndarray | None:
-    """Return the targets of a recorded step, a number for each example."""
+    """Return the targets of a recorded step as one number per example."""
     call = case.loss_call(step)
     target = None if call is None else case.target(step, call)
     if target is None or not target.ndim or call is None:
@@ -250,9 +251,10 @@ def _targets(case: Case, step: Step) -> np.ndarray | None:
 
 
 def unrelated_places(case: Case) -> Found | None:
-    """Return the finding for images whose targets, a number for each place, fit them no better than those of others.
+    """Return the finding for images whose targets per pixel are no more related to them than to other images.
 
-    The loss has to be that of guessing, and no number of a place, its square or the mean around it tells its target.
+    The loss must be that of guessing, and neither the value of a pixel, nor its square, nor the mean of the pixels
+    around it may be correlated with the target.
     """
     base, pairs = case.baseline, [one for step in case.run.steps if (one := _images(case, step)) is not None]
     count = sum(len(x) for x, _ in pairs)
@@ -282,7 +284,7 @@ def unrelated_places(case: Case) -> Found | None:
 
 
 def _images(case: Case, step: Step) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the inputs of one channel of the first layer of a step, and targets with a number for each place."""
+    """Return the one-channel images that the first layer of a step gets, and targets with one number per pixel."""
     call, first = case.loss_call(step), first_layer(step)
     y = None if call is None or call.name in CLASS_LOSSES else case.target(step, call)
     if first is None or y is None or len(first.shapes[0]) != 4 or first.shapes[0][1] != 1:

@@ -1,4 +1,4 @@
-"""Where examples of a batch meet: the first operator whose results depend on the inputs of two of them."""
+"""Find where examples of a batch are mixed: the first operator with a result that depends on two examples' inputs."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from .....core.tensor.tensor import new_tensor
 from ...probes.replay import Changes, Program
 from ...step_recorder import Call, Inputs, Params, Step
 
-_CHANGED = 1e-6  # of the largest number of a result
+_CHANGED = 1e-6  # the least change of a result, relative to the result's largest element
 _REORDERS = frozenset({"view", "reshape", "flatten", "contiguous"})
 _ALONG = frozenset({"cumsum", "cumprod", "logcumsumexp", "flip", "roll", "sort", "norm", "vector_norm", "normalize"})
 _PRODUCTS = frozenset({"matmul", "bmm", "baddbmm", "einsum"})
 
 
 def meeting(program: Program, step: Step, fed: list[Changes]) -> Call | None:
-    """Return the first call in which two examples meet, for the changes of one and of another example.
+    """Return the first call with a result element that changes with either of two examples.
 
-    An operator that gives elements of two examples one row, and mixes none, is named in place of the layer behind it.
+    ``fed`` has the inputs as they are, with one example changed, and with the other changed. If a reshape only puts
+    elements of two examples into one row, which the next layer mixes, return the reshape.
     """
     values = {key: new_tensor(x) for key, x in step.values.items()}
     runs: list[dict[int, Inputs]] = [{}, {}, {}]
@@ -51,7 +52,7 @@ def _size(x: np.ndarray) -> float:
 
 
 def _reordered(step: Step, call: Call) -> Call:
-    """Return the reshape of the input of a layer, if the layer mixes the elements of a row only."""
+    """Return the reshape before a layer that only mixes the elements of a row; return other calls unchanged."""
     current = step.producer(call.inputs[0]) if call.weighted and call.name != "einsum" else None
     while current is not None and current.moves and current.inputs:
         if current.name in _REORDERS:
@@ -61,7 +62,7 @@ def _reordered(step: Step, call: Call) -> Call:
 
 
 def remedy(call: Call) -> str:
-    """Return the edit for an operator in which examples meet, and which is no statistic or similarity of a batch."""
+    """Return the edit for an operator that mixes examples by mistake; "" if it may be a statistic or a similarity."""
     if call.name in _ALONG and _along_first(call):
         return f"pass another dimension than 0 to {call.record.call}: 0 is that of the batch"
     both = sum(call.needs(place) for place in range(len(call.inputs))) > 1
@@ -77,7 +78,7 @@ def _along_first(call: Call) -> bool:
 
 
 def of_rows(base: dict[tuple[int, int], np.ndarray], params: dict[int, tuple[Params, np.ndarray]], row: int) -> Changes:
-    """Return the changes that give one example other inputs; no row for the inputs as they are."""
+    """Return the changes that replace the inputs of example ``row``; a negative ``row`` changes nothing."""
     inputs = {}
     for key, x in base.items():
         other = x.copy()

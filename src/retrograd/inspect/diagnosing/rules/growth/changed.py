@@ -1,4 +1,4 @@
-"""What a program does to gradients between the backward pass and the step: factors, signs, and decay by hand."""
+"""Detect how a program changes gradients between the backward pass and the step: factors, signs, decay by hand."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from ...probes.replay import NOTHING, Edit
 from ...step_recorder import Step, start_of
 from ..program_text import code_lines
 
-_CLOSE = 1e-3  # the most that a changed gradient may differ from what it is described by, relative to its size
-_LEARNS = 0.8  # of the first loss of a copy
+_CLOSE = 1e-3  # the largest relative deviation of a changed gradient from ``factor * gradient + decay * parameter``
+_LEARNS = 0.8  # a copy learns if its last loss is below this share of its first loss
 _LEAST_DECAY = 1e-2
-_SHRUNK = 0.05  # of a gradient
+_SHRUNK = 0.05  # factors of gradients below this one are a finding
 
 
 class Changed(NamedTuple):
-    """What the program did to gradients between the backward pass and the step: ``factor`` times them, and ``decay``
-    times the parameters added."""
+    """The change of gradients between the backward pass and the step: the step finds ``factor * gradient + decay *
+    parameter``."""
 
     factor: float
     decay: float
 
 
 def changed_gradients(step: Step) -> Changed | None:
-    """Return how the program changed all gradients of the first step; None if it did not, or in another way."""
+    """Return how the program changed all gradients of the first step; None if unchanged or changed in another way."""
     found: list[tuple[float, float]] = []
     for key, (before, _) in step.left_by.items():
         (after, _), value = step.used.get(key, (None, 0)), step.values.get(key)
@@ -57,7 +57,7 @@ def changed_gradients(step: Step) -> Changed | None:
 
 
 def changing_line(step: Step, near: Site | None) -> HasPlace | None:
-    """Return the line of the last call that computed a gradient that the step found, or of one that clips them."""
+    """Return the line of the last call that computed a gradient for the step, or else a line that clips gradients."""
     starts = {start for _, start in step.used.values()}
     for call in reversed(step.calls):
         arrays = [call.outputs[0]] if call.outputs else []
@@ -72,8 +72,8 @@ def changing_line(step: Step, near: Site | None) -> HasPlace | None:
 
 
 def decayed_by_hand(case: Case) -> Found | None:
-    """Return the finding for a multiple of the parameters that the program adds to their gradients, if this keeps the
-    loss where it is."""
+    """Return the finding for a multiple of the parameters that the program adds to their gradients, if a copy without
+    this decay learns."""
     first, main = case.run.first, case.main
     changed = changed_gradients(first) if first is not None and case.stuck else None
     if first is None or main is None or changed is None or changed.decay < _LEAST_DECAY or case.program is None:

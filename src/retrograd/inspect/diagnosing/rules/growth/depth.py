@@ -1,4 +1,4 @@
-"""Questions on how gradients and values grow or shrink from layer to layer, and on a loss that explodes."""
+"""Rules on gradients and values that grow or shrink from layer to layer, and on a loss that explodes."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from ...step_recorder import Array, Call, Source, Step, start_of
 from .rates import LARGE, largest_step, moved, rate_place, rate_texts
 
 _LEAST_LAYERS = 4
-_VANISHED = 1e-4  # mean gradient of the first layer, relative to that of the last
+_VANISHED = 1e-4  # a gradient vanishes if the first layer's is below this share of the last layer's
 _EXPLODED = 1e3
-_FAR = 20.0  # times the loss of guessing
-_RECURRENT = frozenset({"rnn", "lstm", "gru"})  # operators that run over all times
+_FAR = 20.0  # a loss of more than this many times the loss of guessing is far above it
+_RECURRENT = frozenset({"rnn", "lstm", "gru"})  # operators that run over all time steps
 _CLIP = "nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
-_GROWN = 100.0  # times the loss of the first steps, and that of guessing, where this is known
-_GROWN_MUCH = 1000.0  # the same where neither the loss of guessing nor the parameters show that something is wrong
-_LEAST_LOSS = 1.0  # losses below are no explosion
+_GROWN = 100.0  # a loss explodes above this multiple of the first losses, and of the loss of guessing if known
+_GROWN_MUCH = 1000.0  # the multiple if neither the loss of guessing nor the size of steps confirms an explosion
+_LEAST_LOSS = 1.0  # smaller losses are no explosion
 _LEAST_LOSSES = 5
-_FIRST = 3  # steps
-_REPLACED = 0.5  # of the parameters, by one step
-_FAR_MOVED = 2.0  # times the size of the parameters
-_TIMES = 10  # uses of a weight in one pass, from which on it is that of a recurrence
+_FIRST = 3  # the number of first losses
+_REPLACED = 0.5  # a larger step, relative to the size of the parameters, replaces the parameters
+_FAR_MOVED = 2.0  # parameters that moved by more than this multiple of their size moved far
+_TIMES = 10  # a weight that is read at least this many times per pass belongs to a recurrence
 _UNPROVED = "no edit is known that stops it"
 
 
 def _layers(case: Case, step: Step) -> list[tuple[Call, float, float]]:
-    """Return the calls that multiply by a weight in order of the forward pass, each with the root mean square of the
-    gradient at its output, and of the output.
+    """Return the calls that multiply by a weight, in the order of the forward pass, each with the root mean square of
+    the gradient at its output and of the output.
 
-    A step may call a network several times, for terms of the loss of different size: these are the calls below one
-    output, which has the most of them.
+    A step may call a network several times, for terms of the loss of different size. Therefore only the calls below one
+    output are returned: the output with the most such calls.
     """
     found: list[tuple[Call, float, float]] = []
     below: set[int] = set()
@@ -86,7 +86,7 @@ def vanishing_gradient(case: Case) -> Found | None:
     step = case.run.first
     if step is None or not case.stuck or not all(map(math.isfinite, case.losses)):
         return None
-    layers = [x for x in _layers(case, step) if x[1] > 0]  # 0 is a gradient that is cut, such as by a state of zeros
+    layers = [x for x in _layers(case, step) if x[1] > 0]  # a gradient of 0 was cut, for example by a state of zeros
     if not _depth(layers):
         return None
     first, last = layers[0], layers[-1]
@@ -119,7 +119,7 @@ def exploding_gradient(case: Case) -> Found | None:
     if not _depth(layers):
         return _exploding_over_time(case, (step, case.step))
     first, last = layers[0], layers[-1]
-    far = case.baseline is not None and case.losses[:1] > [_FAR * case.baseline]  # confident and wrong at the start
+    far = case.baseline is not None and case.losses[:1] > [_FAR * case.baseline]  # initial outputs are large
     limit = _EXPLODED / 10 if far and not healthy else _EXPLODED
     grown = last[1] > 0 and first[1] > limit * last[1]
     magnified = layers[-1][2] > limit * max(layers[0][2], 1e-12)
@@ -149,7 +149,7 @@ def exploding_gradient(case: Case) -> Found | None:
 
 
 def _recurrence_that_clipping_tames(case: Case) -> Found | None:
-    """Return the finding for a recurrence that the program runs itself, if its loss explodes but for clipping."""
+    """Return the finding for a recurrence in the program's own loop, if the loss explodes without clipped gradients."""
     step = case.step
     if step is None or not _is_recurrence(step) or case.main is None or not _spikes(case):
         return None
@@ -169,7 +169,7 @@ def _recurrence_that_clipping_tames(case: Case) -> Found | None:
 
 
 def _uses(step: Step) -> int:
-    """Return how often the calls of a step read the leaf that most of them read."""
+    """Return how many times the calls of a step read the leaf that is read most often."""
     uses = Counter([id(x.leaf) for call in step.calls for x in call.inputs if x.leaf is not None])
     return max(uses.values(), default=0)
 
@@ -179,7 +179,7 @@ def _is_recurrence(step: Step) -> bool:
 
 
 def _exploding_over_time(case: Case, steps: Sequence[Step | None], limit: float = _EXPLODED) -> Found | None:
-    """Return the finding for a recurrent layer whose values or gradients grow over time. It is one operator here."""
+    """Return the finding for a recurrent layer (a single operator) whose values or gradients grow over time."""
     for step in [x for x in steps if x is not None]:
         for call in step.passed():
             if call.name not in _RECURRENT or not call.weighted:
@@ -206,7 +206,7 @@ def _exploding_over_time(case: Case, steps: Sequence[Step | None], limit: float 
 
 
 def _over_time(step: Step, call: Call) -> tuple[float, float] | None:
-    """Return the root mean squares of a recurrent layer's outputs at the first and at the last time."""
+    """Return the root mean squares of a recurrent layer's outputs at the first and at the last time step."""
     if not call.outputs or call.outputs[0].ndim != 3 or len(call.outputs[0]) < _LEAST_LAYERS:
         return None
     out = np.asarray(call.outputs[0], np.float64)
@@ -216,7 +216,7 @@ def _over_time(step: Step, call: Call) -> tuple[float, float] | None:
 
 
 def _at_input(step: Step, call: Call) -> float | None:
-    """Return the size of the gradient of a recurrent layer's input relative to that of its output."""
+    """Return the gradient's size at the input of a recurrent layer, divided by its size at the output."""
     given = step.producer(call.inputs[0])
     below, above = (None if x is None else x.record.gradients for x in (given, call))
     if below is None or above is None:
@@ -225,8 +225,9 @@ def _at_input(step: Step, call: Call) -> float | None:
 
 
 def _set_by_program(case: Case, step: Step, layers: Sequence[tuple[Call, float, float]]) -> HasPlace | None:
-    """Return the line that gave weights other values than those of their creation, before the training: of several,
-    the one whose values are the largest beside those that keep the variance."""
+    """Return the line that initialized weights again after their creation and before the training.
+
+    Of several such lines, return the one whose values are largest relative to values that preserve the variance."""
     found: list[tuple[float, Site]] = []
     for call, _, _ in layers:
         entry = step.module_of(call)
@@ -240,7 +241,7 @@ def _set_by_program(case: Case, step: Step, layers: Sequence[tuple[Call, float, 
 
 
 def _initialized(case: Case, step: Step, call: Call) -> HasPlace | None:
-    """Return the line that last wrote to the recurrent weights before the training, else the one of the layer."""
+    """Return the line that last wrote to the recurrent weights before the training, or else that creates the layer."""
     weights = [x.leaf for x in call.inputs if x.leaf is not None and x.leaf.array.ndim == 2]
     for p in reversed(weights):
         site = case.run.written.get(p.array.__array_interface__["data"][0])
@@ -251,14 +252,14 @@ def _initialized(case: Case, step: Step, call: Call) -> HasPlace | None:
 
 
 def _above_guessing(case: Case) -> bool:
-    """Return whether the last recorded loss, without the other terms of a sum, is above that of guessing."""
+    """Return whether the last recorded known loss, without other terms of the sum, is above the loss of guessing."""
     loss = case.loss_call(case.step) if case.step is not None else None
     values = None if loss is None else loss.record.values
     return case.baseline is not None and values is not None and values.mean > 1.2 * case.baseline
 
 
 def _scaled(case: Case) -> dict[int, Array]:
-    """Return the first values of all matrices and kernels, scaled as ``kaiming_normal_`` scales them."""
+    """Return the initial values of all matrices and kernels, rescaled to the deviation of ``kaiming_normal_``."""
     found: dict[int, Array] = {}
     for key, start in ((key, x) for one in case.run.optimizers for key, x in one.start.items()):
         if isinstance(start, np.ndarray) and start.ndim > 1 and (spread := float(start.std())) > 0:
@@ -289,9 +290,9 @@ def _layer_name(call: Call) -> str:
 
 
 def divergence(case: Case) -> tuple[str, Found] | None:
-    """Return the kind and the finding for a loss that ends orders of magnitude above its start, or above guessing.
+    """Return the kind and the finding for a loss that ends orders of magnitude above its start or that of guessing.
 
-    This is asked where no question has found a cause: a run that ends so is never without a finding.
+    This function is called if no rule has found a cause, so that a run with such a loss always has a finding.
     """
     main, step, losses = case.main, case.step, case.losses
     if main is None or len(losses) < _LEAST_LOSSES or not _explodes(case):
@@ -313,9 +314,9 @@ def divergence(case: Case) -> tuple[str, Found] | None:
 
 
 def _over_cliff(case: Case) -> bool:
-    """Return whether the program runs a recurrence itself, and its loss fell before it exploded.
+    """Return whether the program runs a recurrence in its own loop, and the loss fell before it exploded.
 
-    The loss of a recurrent network has cliffs: the rate serves, until one gradient is orders of magnitude larger.
+    The loss of a recurrent network has cliffs: a rate is suitable until one gradient is orders of magnitude larger.
     """
     finite = [x for x in case.losses if math.isfinite(x)]
     fell = min(finite, default=math.inf) < 0.9 * case.losses[0]
@@ -323,12 +324,12 @@ def _over_cliff(case: Case) -> bool:
 
 
 def _replaces(case: Case, size: float) -> bool:
-    """Return whether steps, of which the largest has this size relative to the parameters, replace the parameters."""
+    """Return whether steps replace the parameters; ``size`` is that of the largest step relative to the parameters."""
     return size > _REPLACED or size > LARGE and moved(case) > _FAR_MOVED
 
 
 def _explodes(case: Case) -> bool:
-    """Return whether the last losses are far above the first ones, and above that of guessing where it is known."""
+    """Return whether the last losses are far above the first losses, and above that of guessing if it is known."""
     losses, base, main = case.losses, case.baseline, case.main
     last = case.finite_ends()[1]
     if main is None or not last > _LEAST_LOSS:

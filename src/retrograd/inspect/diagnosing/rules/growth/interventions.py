@@ -1,7 +1,7 @@
-"""What is tried if no question has an answer and the loss does not fall: edits of the recorded step, one after another.
+"""Edits that are tried one after another if no rule has a finding and the loss does not fall.
 
-An edit is reported if a copy learns the recorded batch with it, and nothing without. The kind follows from the edit and
-from what is measured in the step.
+An edit is reported if a copy of the network learns the recorded batch with the edit and learns nothing without it. The
+kind of the finding follows from the edit and from measurements in the step.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from ..data import data_origin
 from ..dimensions.layouts import first_layer, other_dims, torn_data
 from .depth import ends_of_layers
 
-_STAYS = 0.9  # of the first loss without the edit
-_FALLS = 0.5  # of the first loss with it
-_SMALLER, _LARGER = 0.05, 20.0  # gradient of the first layer beside that of the last
-_FAR = 3.0  # mean or standard deviation of inputs
-_NEAR = 0.05  # standard deviation of inputs
+_STAYS = 0.9  # without the edit, the loss must stay above this share of its first value
+_FALLS = 0.5  # with the edit, the loss must fall below this share of its first value
+_SMALLER, _LARGER = 0.05, 20.0  # ratios of the first to the last layer's gradient between which nothing is wrong
+_FAR = 3.0  # a larger mean or standard deviation of inputs is not normalized
+_NEAR = 0.05  # a smaller standard deviation of inputs is not normalized
 
 
 def intervene(case: Case) -> tuple[str, Found] | None:
-    """Return a kind and the finding of the first edit with which a stuck training learns its recorded batch."""
+    """Return a kind and a finding for the first edit with which a stuck training learns its recorded batch."""
     step = case.step
     if step is None or case.program is None or sum(x.steps > 0 for x in case.run.optimizers) != 1:
         return None
@@ -51,13 +51,13 @@ def intervene(case: Case) -> tuple[str, Found] | None:
 
 
 def _cut_before_layers(case: Case, step: Step) -> Found | None:
-    """Try the step without what cuts values of trained parameters off before further trained layers.
+    """Try the step without cuts of values that depend on trained parameters and that further trained layers read.
 
-    A value that reaches the loss by no such layer is a target or a weight, which is cut off on purpose.
+    A value that reaches the loss without such a layer is a target or a weight, whose cut is intended.
     """
     held = {id(p) for x in case.run.optimizers if x.steps for p in x.parameters}
-    cut: set[int] = set()  # calls whose results depend on what is cut off
-    direct: set[int] = set()  # those without a trained layer between
+    cut: set[int] = set()  # calls whose results depend on values that were cut off
+    direct: set[int] = set()  # the calls in ``cut`` with no weighted call between the cut and the result
     first: Departure | HasPlace | None = None
     for call in step.calls:
         for x in call.inputs:
@@ -124,7 +124,7 @@ def _cuts(case: Case, step: Step) -> list[Departure]:
 
 
 def _initialized(case: Case, step: Step) -> tuple[str, Found] | None:
-    """Try other first values of all matrices and kernels."""
+    """Try other initial values of all matrices and kernels."""
     main = case.main
     assert main is not None
     rng = np.random.default_rng(0)
@@ -136,7 +136,7 @@ def _initialized(case: Case, step: Step) -> tuple[str, Found] | None:
             continue
         site = case.run.written.get(p.array.__array_interface__["data"][0])
         made = {(x.file, x.line) for _, x in case.run.created.values()}
-        site = None if site is None or (site.file, site.line) in made else site  # by the layer itself
+        site = None if site is None or (site.file, site.line) in made else site  # written in the layer's constructor
         written += [(p, site)] if site is not None else []
         if start.ndim > 1:
             drawn: Array = rng.standard_normal(start.shape)

@@ -1,4 +1,4 @@
-"""Questions on learning rates and weight decay: the history of a run, and trials at other rates."""
+"""Rules on learning rates and weight decay, from the history of a run and from trials at other rates."""
 
 from __future__ import annotations
 
@@ -21,25 +21,26 @@ from ...run import Optimized
 from ...step_recorder import Call, Source, Step
 from .changed import decayed_by_hand, shrunk
 
-_STILL = 2e-3  # the most that parameters moved in a run, relative to their size, at a rate that is too low
-_CRAWLED = 0.8  # of its start, above which a loss that falls may have fallen too slowly ...
-_STEPPED = 2e-2  # ... while the parameters moved by less than this, if few steps at a higher rate halve it
-_LITTLE = 0.1  # the same where the loss is still above that of a constant prediction
-_BELOW = 1e-2  # of the default rate of an optimizer's class
-_MOVES = 0.1  # the same at a rate that is large enough
+# Movements of parameters during a run are relative to the size of the parameters.
+_STILL = 2e-3  # the rate may be too low if the parameters moved by less than this
+_CRAWLED = 0.8  # the same if the last loss is above this share of the first loss ...
+_STEPPED = 2e-2  # ... and the parameters moved by less than this
+_LITTLE = 0.1  # the same if the loss is above that of a constant prediction and the parameters moved by less than this
+_BELOW = 1e-2  # a rate up to this share of the default of the optimizer's class is far below the default
+_MOVES = 0.1  # parameters should move by about this much
 _LEAST_STEPS = 50
 _MANY_STEPS = 100
-_PART = 0.5  # of the gain of a higher rate, with which a lower one is preferred
-_FEW = 15  # steps of a trial
-_FAR = 0.5  # of the first loss
-_LEARNED = 0.1  # of the first loss: the rate served
-_LEARNED_SOME = 0.25  # the same where the first steps replaced the parameters
-_OVERWRITTEN = 1.0  # a step of this size, relative to the parameters, replaces them
-LARGE = 0.1  # a large step, in the same sense
-_EMPTIED = 0.05  # of the first size of matrices
-_HELD = 0.7  # of its start, above which a loss does not go on falling
-_DEAD = 0.3  # of what a network learns in as many steps from the start
-_FREED = 0.5  # of that, below which it falls without the decay
+_PART = 0.5  # a lower rate is preferred if it lowers the loss by at least this share of the higher rate's gain
+_FEW = 15  # the least number of steps of a trial
+_FAR = 0.5  # a loss above this share of a reference is still far from low
+_LEARNED = 0.1  # the rate was suitable if the last loss is below this share of the first loss
+_LEARNED_SOME = 0.25  # the same if the first steps replaced the parameters
+_OVERWRITTEN = 1.0  # a step of this size, relative to the parameters, replaces the parameters
+LARGE = 0.1  # a step of this size, relative to the parameters, is large
+_EMPTIED = 0.05  # decay is too strong if it left less than this share of the matrices' first size
+_HELD = 0.7  # a loss above this share of its first value does not fall
+_DEAD = 0.3  # a network is dead if it gains less than this share of the gain of the same steps from the start
+_FREED = 0.5  # without decay, the loss must be below this share of the loss with decay
 
 
 def _rate(case: Case) -> float:
@@ -48,7 +49,7 @@ def _rate(case: Case) -> float:
 
 
 def rate_texts(case: Case, factor: float, further: str = "") -> dict[str, object]:
-    """Return the texts on rates that are to be multiplied by a factor, with the lines that have them."""
+    """Return the texts that propose to multiply the learning rates by a factor, with the lines that set the rates."""
     main = case.main
     assert main is not None
     groups = _own_rates(main)
@@ -67,7 +68,7 @@ def rate_texts(case: Case, factor: float, further: str = "") -> dict[str, object
 
 
 def _own_rates(main: Optimized) -> list[float]:
-    """Return the first learning rates of the parameter groups, largest last, if they are not that of the optimizer."""
+    """Return the initial learning rates of the parameter groups, sorted, if they replace the optimizer's rate."""
     groups = main.optimizer.param_groups
     if not main.history or isinstance(main.optimizer, OwnUpdate):
         return []
@@ -79,7 +80,7 @@ def _own_rates(main: Optimized) -> list[float]:
 
 
 def _line_of(main: Optimized, rate: float) -> int | None:
-    """Return the only line of the file that creates an optimizer on which a number is this rate."""
+    """Return the line with this number in the file that creates the optimizer; None unless there is exactly one."""
     site = main.created
     found: set[int] = set()
     try:
@@ -93,13 +94,13 @@ def _line_of(main: Optimized, rate: float) -> int | None:
 
 
 def _of_line(main: Optimized, rate: float) -> str:
-    """Return where the program has a rate, if this is not the line that creates the optimizer."""
+    """Return the line of a rate as text, "" if it is unknown or the line that creates the optimizer."""
     line = _line_of(main, rate)
     return "" if line is None or main.created is None or line == main.created.line else f" (line {line})"
 
 
 def rate_place(main: Optimized) -> HasPlace | None:
-    """Return the line with the largest learning rate in force: that of a parameter group, or of the optimizer."""
+    """Return the line that sets the largest learning rate: that of a parameter group, or of the optimizer."""
     rates = _own_rates(main)
     line = _line_of(main, rates[-1]) if rates else None
     return (
@@ -122,12 +123,12 @@ def learning_rate_too_high(case: Case) -> Found | None:
     first, last = case.ends()
     finite = [x for x in case.losses if math.isfinite(x)]
     first = first if math.isfinite(first) or not finite else finite[0]
-    lowest = min(abs(first), abs(finite[0])) if finite else abs(first)  # the first steps may have made it explode
+    lowest = min(abs(first), abs(finite[0])) if finite else abs(first)  # the first steps may have exploded
     diverged = len(finite) < len(case.losses) or last > 2 * lowest + 1e-3
     if not diverged and last < _LEARNED * min(case.losses[0], case.baseline or math.inf):
-        return None  # it rose at first, as that of a vector quantizer does, and the training succeeded
+        return None  # the training succeeded, even if the loss rose at first, as that of a vector quantizer does
     if isinstance(main.optimizer, SGD) and case.answer("accumulation-unscaled") is not None:
-        return None  # steps are too large since they add up gradients
+        return None  # the steps are too large because gradients are added up
     if case.answer("graph-grows") is not None:
         return None  # a backward pass from a sum over steps repeats the gradients of earlier steps
     overwritten = None if diverged else _overwritten(case, last)
@@ -152,9 +153,9 @@ def learning_rate_too_high(case: Case) -> Found | None:
         fails = fails or case.stuck and fixed[0] - fixed[-1] > 3 * (plain[0] - plain[-1])
         gain = fixed[0] - fixed[-1]
         if best is not None and not gain > _PART * gained:
-            break  # the rate before was much better
+            break  # the previous rate was much better
         if falls and fails and better(curves):
-            # One batch is memorized also at a rate that is too high for several: take the lowest good one.
+            # A rate that is too high for several batches may still memorize one batch: take the lowest good rate.
             gained = max(gain, gained)
             course = "goes from {} to {}".format(*case.course())
             further = "" if math.isfinite(last) else ", and lower if other batches make it grow again"
@@ -165,17 +166,17 @@ def learning_rate_too_high(case: Case) -> Found | None:
 
 
 def _destroyed(case: Case, before: list[float]) -> Found | None:
-    """Return the finding for steps after which a network that has learned nothing hardly learns any more.
+    """Return the finding for steps that destroyed the network: it has learned nothing, and can hardly learn any more.
 
-    A copy with the first values learns the recorded batch at the rate of the run far below guessing (``before``), and
-    one with the last values does not.
+    A copy with the initial values learns the recorded batch (losses ``before``, at the rate of the run) far below the
+    loss of guessing; a copy with the last values does not.
     """
     base, losses, program = case.baseline, case.losses, case.program
     if not case.stuck or base is None or program is None or len(losses) < _LEAST_STEPS or case.main is None:
         return None
     call = case.loss_call(case.step) if case.step is not None else None
     if call is None or call.name not in CLASS_LOSSES or sum(x.steps > 0 for x in case.run.optimizers) != 1:
-        return None  # targets may be predictions, which change
+        return None  # targets of other losses may be predictions, which change
     case.budget.allow(_FEW + 1)
     after = train(case.run, program, NOTHING, NOTHING, {}, "", Edit("", start=False), case.budget, most=_FEW)
     gained, left = base - before[-1], base - after[-1]
@@ -190,10 +191,10 @@ def _destroyed(case: Case, before: list[float]) -> Found | None:
 
 
 def _overwritten(case: Case, last: float) -> Found | None:
-    """Return the finding for a first step that is larger than the parameters, after which the loss is far above its
-    start, or stays at that of guessing.
+    """Return the finding for a step larger than the parameters, if the loss rose far above its start or is that of
+    guessing.
 
-    The network may memorize the recorded batch at such a rate, too, so that trials show nothing.
+    Trials cannot show this, since the network may memorize the recorded batch at such a rate.
     """
     losses, base, main = case.losses, case.baseline, case.main
     if main is None or len(losses) < _LEAST_STEPS or not all(map(math.isfinite, losses)):
@@ -212,9 +213,9 @@ def _overwritten(case: Case, last: float) -> Found | None:
 
 
 def largest_step(main: Optimized) -> tuple[int, float]:
-    """Return the number of the measured step that changed the parameters most, and by how much of their size.
+    """Return the number of the measured step with the largest change of the parameters, relative to their size.
 
-    This is the median over the parameters that are not 0.
+    The second result is this change: the median over the parameters that are not 0.
     """
     found = (0, 0.0)
     for one in main.history:
@@ -225,12 +226,15 @@ def largest_step(main: Optimized) -> tuple[int, float]:
 
 
 def _grown(case: Case, first: float, last: float) -> Found | None:
-    """Return the finding for a loss that ends far above its start and guessing while parameters move by their size."""
+    """Return the finding for a loss that ends far above its start and that of guessing after large moves of parameters.
+
+    Large moves are more than twice the size of the parameters.
+    """
     main, base = case.main, case.baseline
     if main is None or not last > 2 * max(abs(first), base or 0.0) or not moved(case) > 2.0:
         return None
     if base is None and largest_step(main)[1] < LARGE:
-        return None  # small steps follow a target that grows, such as the returns of a policy
+        return None  # with small steps, the target itself may grow, such as the returns of a policy
     values = rate_texts(case, 0.01) | {"course": "goes from {} to {}".format(*case.course())}
     why = "the network memorizes the recorded batch at either rate"
     values["lower"] = ", while parameters move by more than their size"
@@ -238,9 +242,9 @@ def _grown(case: Case, first: float, last: float) -> Found | None:
 
 
 def _above_guessing(case: Case, last: float) -> Found | None:
-    """Return the finding for class losses that stay above those of guessing while parameters move by their size.
+    """Return the finding for class losses that stay above that of guessing after large moves of parameters.
 
-    A network with embeddings memorizes the recorded batch also at such a rate, so that trials show nothing.
+    Trials cannot show this, since a network with embeddings memorizes the recorded batch at such a rate.
     """
     main, base, losses = case.main, case.baseline, case.losses
     step = case.step
@@ -250,7 +254,7 @@ def _above_guessing(case: Case, last: float) -> Found | None:
     late = losses[len(losses) // 2 :]
     known = (
         call.params["classes"].index.size * len(case.run.steps) >= 10 * call.shapes[0][1]
-    )  # targets, for the entropy
+    )  # enough targets to estimate the loss of guessing
     above = all(map(math.isfinite, late)) and min(float(np.median(late)), last) > 1.03 * base
     if not known or not above or not moved(case) > 2.0:
         return None
@@ -307,7 +311,7 @@ def learning_rate_too_low(case: Case) -> Found | None:
     plain: list[float] = []
     most = max(_FEW, case.budget.share(5, STEPS))
     factors = _larger(moved(case))
-    if case.stuck and isinstance(main.optimizer, SGD):  # no better than guessing: gradients may be small at first
+    if case.stuck and isinstance(main.optimizer, SGD):  # gradients may be small at first
         factors += [x for more in (300, 1e3, 3e3, 1e4) if (x := factors[0] * more) * _rate(case) < 1.01]
     for factor in factors:
         edit = Edit(f"with lr={figure(_rate(case) * factor)}", options={"lr": factor})
@@ -335,7 +339,7 @@ def learning_rate_too_low(case: Case) -> Found | None:
 
 
 def _of_zero(case: Case, main: Optimized) -> Found:
-    """Return the finding for a learning rate of 0 in all steps."""
+    """Return the finding for an optimizer whose learning rate is 0 in all steps."""
     what = f"the learning rate of {case.run.title(main)} is 0 in all {main.steps} steps: they change nothing."
     fix = "give the optimizer a learning rate, or call the step() of what is to set it"
     where = main.created or main.stepped
@@ -343,14 +347,14 @@ def _of_zero(case: Case, main: Optimized) -> Found:
 
 
 def _larger(moved: float) -> list[float]:
-    """Return factors of a rate, first the one with which parameters would have moved by a good part of their size."""
+    """Return factors of the rate; with the first one, parameters would have moved by about a tenth of their size."""
     likely = 10.0 ** min(6, max(1, round(math.log10(_MOVES / moved)))) if moved > 0 else 1e3
     return [likely, *[x for x in (likely * 10, likely * 100, likely / 10, likely / 100) if 10 <= x <= 1e7]]
 
 
 def _below_default(case: Case) -> bool:
-    """Return whether a rate is far below that of the optimizer's class, as 1e-3 for Adadelta, and the loss no better
-    than that of guessing after many steps that moved little."""
+    """Return whether a rate is far below the default of the optimizer's class, as 1e-3 for Adadelta, and many steps
+    moved the parameters little and left the loss at that of guessing."""
     main = case.main
     parameter = inspect.signature(type(main.optimizer)).parameters.get("lr") if main is not None else None
     default = parameter.default if parameter is not None else None
@@ -361,7 +365,7 @@ def _below_default(case: Case) -> bool:
 
 
 def _untrained(case: Case) -> bool:
-    """Return whether a squared error is above that of a constant prediction after many steps that moved little."""
+    """Return whether a squared error is above that of a constant prediction after many steps with little movement."""
     step, main = case.step, case.main
     call = case.loss_call(step) if step is not None else None
     if call is None or call.name != "mse_loss" or case.baseline is None or main is None:
@@ -400,7 +404,7 @@ def weight_decay_too_high(case: Case) -> Found | None:
 
 
 def _left(main: Optimized) -> float:
-    """Return the size of matrices beside that before the first step: the median."""
+    """Return the norm of matrices divided by their norm before the first step: the median over the matrices."""
     starts = [(p, main.start.get(id(p))) for p in main.parameters if p.array.ndim > 1]
     sizes = [(float(np.linalg.norm(p.array)), float(np.linalg.norm(x))) for p, x in starts if x is not None]
     return float(np.median([now / first for now, first in sizes if first])) if any(x for _, x in sizes) else math.inf
@@ -410,7 +414,7 @@ _UNDECAYED = Edit("with weight_decay=0", options={"weight_decay": 0.0})
 
 
 def _held_up(case: Case) -> Curves | None:
-    """Return two curves from the last recorded step on, if the loss of its batch falls only without the decay."""
+    """Return the curves from the last recorded step, if the loss of its batch falls only without weight decay."""
     curves = compare(case.run, case.program, replace(_UNDECAYED, start=False), case.budget)
     if curves is None or not better(curves):
         return None
@@ -419,7 +423,7 @@ def _held_up(case: Case) -> Curves | None:
 
 
 def _slowed(case: Case) -> Curves | None:
-    """Return two curves from the first step on, if the loss of a batch falls much further without the decay."""
+    """Return the curves from the initial parameters, if the loss of a batch falls much further without weight decay."""
     curves = compare(case.run, case.program, _UNDECAYED, case.budget)
     if curves is None or not better(curves):
         return None
@@ -428,10 +432,10 @@ def _slowed(case: Case) -> Curves | None:
 
 
 def _pull(case: Case, main: Optimized, decay: float) -> str:
-    """Return how hard a weight decay pulls at the parameters, as a text.
+    """Return the strength of weight decay, as a text.
 
-    An optimizer that adds the decay to the gradient is measured by the gradient, one that applies it to the parameters
-    by the change of a step.
+    If the optimizer adds the decay to the gradient, the strength is relative to the gradient; if it applies the decay
+    to the parameters (AdamW), the strength is relative to the change of a step.
     """
     recorded = {step.number for step in case.run.steps}
     measured = [x for x in main.history if x.weights and x.updates and x.step in recorded]

@@ -1,4 +1,4 @@
-"""Questions on schedules: whether they leave a learning rate to learn with."""
+"""Rules on schedules: whether the learning rate stays large enough."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ...probes.proof import STEPS, better, train
 from ...probes.replay import NOTHING, Curves, Edit
 from ...run import Optimized, Schedule
 
-_KILLED = 0.9e-2  # of the largest rate
+_KILLED = 0.9e-2  # a rate below this share of the largest rate is too low
 _LOW = 5e-2  # the same if the loss did not fall
-_COLD = 2e-2  # of the rate that a schedule is for
-_CRAWLED = 0.8  # of its start, above which a loss has hardly fallen
+_COLD = 2e-2  # a warm-up that stays below this share of the optimizer's rate is too long
+_CRAWLED = 0.8  # a loss above this share of its first value has hardly fallen
 _LEAST_STEPS = 50
 
 
@@ -48,7 +48,7 @@ def scheduler_kills_rate(case: Case) -> Found | None:
         name = type(schedule.scheduler).__name__ if schedule is not None else "the program"
         turned = _turned_mode(schedule) if schedule is not None and name == "ReduceLROnPlateau" else ""
         if name == "ReduceLROnPlateau" and not turned:
-            continue  # it follows the loss
+            continue  # ReduceLROnPlateau follows the loss
         where = schedule.stepped or schedule.created if schedule is not None else _rate_line(main) or main.stepped
         own = schedule is not None and "lr_lambdas" in schedule.scheduler.__dict__
         where = schedule.created if schedule is not None and own else where
@@ -80,14 +80,14 @@ def scheduler_kills_rate(case: Case) -> Found | None:
 
 
 def _never_warm(case: Case) -> Found | None:
-    """Return the finding for a schedule that has left a small part of the learning rate in all steps, as a warm-up
-    that is longer than the run, while the loss stayed where it was."""
+    """Return the finding for a schedule that kept the learning rate low in all steps, such as a warm-up that is longer
+    than the run, if the loss hardly fell."""
     main, (first, last) = case.main, case.ends()
     schedule = next(
         (x for x in case.run.schedules if main is not None and x.scheduler.optimizer is main.optimizer), None
     )
     if main is None or schedule is None or main.steps < _LEAST_STEPS or case.run.limited or not schedule.sites:
-        return None  # or the warm-up goes on
+        return None  # if the run was limited, the warm-up may go on
     if last < _CRAWLED * first:
         return None
     base, most = max(schedule.scheduler.base_lrs, default=0.0), max(main.rates)
@@ -112,10 +112,10 @@ def _never_warm(case: Case) -> Found | None:
 
 
 def _turned_mode(schedule: Schedule) -> str:
-    """Return what the program calls the metric of ReduceLROnPlateau, if its mode is that of the other direction.
+    """Return the program's expression for the metric of ReduceLROnPlateau, if the schedule has the wrong ``mode``.
 
-    The metric is named after something that is better in the other direction, and nearly all later ones are worse than
-    the first by the mode of the schedule.
+    The expression contains a word such as "accuracy" for mode "min", and nearly all later metrics are worse than the
+    first metric according to the mode.
     """
     mode, site, metrics = schedule.scheduler.__dict__.get("mode"), schedule.stepped, schedule.metrics
     given = re.search(r"\.step\((.*)\)", site.code) if site is not None else None
@@ -128,7 +128,7 @@ def _turned_mode(schedule: Schedule) -> str:
     return given[1].strip() if wrong and sum(falls) >= _MOSTLY * len(falls) else ""
 
 
-_MOSTLY = 0.8  # of the metrics
+_MOSTLY = 0.8  # the least share of later metrics that must be worse than the first
 _LARGER_IS_BETTER = frozenset(
     ["accuracy", "accuracies", "acc", "accs", "f1", "auc", "auroc", "iou", "dice", "psnr", "ssim", "bleu", "recall"]
     + ["precision", "reward", "rewards", "score", "r2", "map", "correct", "top1"]

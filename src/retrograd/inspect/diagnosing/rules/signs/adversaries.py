@@ -1,4 +1,4 @@
-"""Networks that are to work against each other: a critic of two optimizers has to tell data from what is generated."""
+"""Check that two networks work against each other: a critic has to distinguish data from generated examples."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from .policies import slope_of
 
 
 def agreeing_critic(case: Case) -> tuple[Record, str, Root] | None:
-    """Return the line of a critic's loss that raises, or lowers, its outputs for data and for generated examples alike.
+    """Return the line of a critic's loss that changes the outputs for data and for generated examples alike.
 
-    The generator's loss moves them in the same direction, so that the two do not work against each other.
+    It raises both or lowers both, and the generator's loss moves them in the same direction, so that the two networks
+    do not work against each other.
     """
     stepping = [number for number, x in enumerate(case.run.optimizers) if x.steps > 1]
     held = {number: {id(p) for p in case.run.optimizers[number].parameters} for number in stepping}
@@ -57,7 +58,7 @@ def _reads(step: Step, entry: Opened, parameters: set[int]) -> bool:
 
 
 def _moves(case: Case, other: int, held: dict[int, set[int]], critic: int, slopes: set[float]) -> bool:
-    """Return whether the other optimizer's loss moves the critic's outputs for its examples in the same direction."""
+    """Return whether the generator's loss moves the critic's outputs for generated examples in this direction."""
     found: set[float] = set()
     for step in case.run.steps:
         for root in step.roots:

@@ -1,4 +1,4 @@
-"""Losses of pairs: which pairs a step brings together, and which ones are alike in the data."""
+"""Check losses of pairs: compare which pairs a step brings together with which pairs are similar in the data."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from ...kinds import Case
 from ...probes.replay import Changes, Program
 from ...step_recorder import Call, Opened, Source, Step
 
-_LEAST_PAIRS = 6  # of each kind
-_OPPOSITE = 0.9  # share of comparisons
-_MOST_CALLS = 3  # of one network: an anchor and what is compared with it
+_LEAST_PAIRS = 6  # the least number of pairs that are brought together, and of pairs that are pushed apart
+_OPPOSITE = 0.9  # the least share of comparisons that contradict the data
+_MOST_CALLS = 3  # the most calls of one network: an anchor and two examples to compare
 
 
 def opposite_pairs(case: Case) -> tuple[Record, str] | None:
-    """Return the line of a contrastive loss that brings the pairs together that differ most in the data.
+    """Return the line of a contrastive loss that brings together the pairs that differ most in the data.
 
     One network computes both sides of each pair. A step brings a pair together if the loss grows with the distance of
-    the two outputs, and this is compared with the distance of the two inputs. If a step pushes all pairs apart, they
-    are compared with pairs of other rows.
+    the two outputs; the distances of the inputs of such pairs are compared with those of the other pairs. If a step
+    pushes all pairs apart, their inputs are compared with those of different rows.
     """
     program, step = case.program, case.step
     if program is None or step is None or program.step is not step:
@@ -56,7 +56,7 @@ def opposite_pairs(case: Case) -> tuple[Record, str] | None:
 
 
 def _sides(step: Step) -> list[list[Opened]]:
-    """Return the two or three calls of one trained module on data of one shape, outermost modules first."""
+    """Return, for each module that is called two or three times on data of one shape, these calls; outermost first."""
     known: dict[int, list[Opened]] = {}
     for entry in step.modules:
         data = len(entry.inputs) == len(entry.outputs) == 1 and entry.grad_enabled and entry.outputs[0].call >= 0
@@ -69,10 +69,10 @@ def _sides(step: Step) -> list[list[Opened]]:
 def _measured(
     program: Program, step: Step, entries: list[Opened]
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Yield figures for the first call and each other one.
+    """Yield three arrays for the first call and each other call, with one number per pair.
 
-    These are the distances of inputs, the slopes of the loss along the difference of outputs, and the distances of the
-    inputs of different pairs.
+    They are the distance of the inputs, the slope of the loss along the difference of the outputs, and the distance
+    from an input to an input of the next pair.
     """
     first = entries[0]
     for second in entries[1:]:
@@ -86,7 +86,7 @@ def _measured(
 
 
 def _input(step: Step, entry: Opened) -> np.ndarray | None:
-    """Return the floating input of a call, a flat row for each example."""
+    """Return the floating-point input of a call, one flat row per example."""
     reader = next((x for x in step.calls[entry.start : entry.end] if entry.inputs[0].call in _calls(x)), None)
     x = None if reader is None else next(y for y in reader.inputs if y.leaf is None and y.call == entry.inputs[0].call)
     array = step.array(x) if x is not None and Case.has_array(step, x) else None
@@ -100,7 +100,7 @@ def _calls(call: Call) -> list[int]:
 
 
 def _pulls(program: Program, step: Step, first: Opened, second: Opened) -> np.ndarray | None:
-    """Return the slope of the loss along the difference of both outputs as the second one moves, for each pair."""
+    """Return for each pair how the loss changes as the second output moves away from the first."""
     index, other = second.outputs[0].call, first.outputs[0].call
     a, b = (step.array(Source(i, 0, None, None)) if step.calls[i].outputs else None for i in (index, other))
     if a is None or b is None:
@@ -119,7 +119,7 @@ def _pulls(program: Program, step: Step, first: Opened, second: Opened) -> np.nd
 
 
 def _is_matched(step: Step, entries: list[Opened]) -> bool:
-    """Return whether outputs of two calls meet in a matrix of all pairs, as in a loss that finds partners."""
+    """Return whether a matrix of all pairs is computed from the outputs, as in losses that find matching partners."""
     count = entries[0].shapes[0][0]
     reached = {x.call for entry in entries for x in entry.outputs}
     for call in step.calls[min(reached) + 1 :]:
@@ -131,7 +131,7 @@ def _is_matched(step: Step, entries: list[Opened]) -> bool:
 
 
 def _weighted(step: Step, entries: list[Opened]) -> Call | None:
-    """Return the first call that multiplies what follows from the outputs by data for each pair."""
+    """Return the first call that multiplies a result of the outputs by data with one number per pair."""
     count = entries[0].shapes[0][0]
     reached = {x.call for entry in entries for x in entry.outputs}
     for call in step.calls[max(reached) + 1 :]:

@@ -1,4 +1,4 @@
-"""The sign of the loss of a policy: a reward is to grow, and a step lowers the loss."""
+"""Check the sign of a policy's loss: a reward should increase, while a step lowers the loss."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from ...step_recorder import Array, Call, Params, Root, Source, Step, start_of
 
 _REGRESSIONS = frozenset({"mse_loss", "smooth_l1_loss", "huber_loss", "l1_loss"})
 _COSTS = re.compile(r"(?<![^\W_])(?:costs?|regrets?|penalty|penalties)(?![^\W_])", re.IGNORECASE)
-_ROUNDING = 1e-4  # of the sum of probabilities
+_ROUNDING = 1e-4  # the largest rounding error of a sum of probabilities
 _BETWEEN = frozenset({"exp", "sub", "add", "sum", "clamp", "where", "neg", "mean", "stack", "cat"})
 
 
 def minimized_reward(case: Case) -> tuple[Record, str, Root] | None:
     """Return the line that needs the other sign, what it does, and the backward pass, if a policy avoids rewards.
 
-    A cost differs from a reward by its meaning only. Where the numbers do not tell that they are rewards, those that
-    weigh log-probabilities are taken for rewards, as environments give them, unless the program speaks of costs.
+    Costs and rewards differ only in meaning. If the numbers themselves do not show that they are rewards, weights of
+    log-probabilities count as rewards, which environments usually return, unless names in the program contain "cost".
     """
-    for step in case.run.steps:  # the policy of the first one has learned least
+    for step in case.run.steps:  # start with the least trained policy
         for root in step.roots:
             if root.source.call < 0 or root.inside:
                 continue
@@ -45,10 +45,10 @@ def _names_costs(where: HasPlace) -> bool:
 
 
 def _are_rewards(numbers: np.ndarray) -> str:
-    """Return why numbers that a policy minimizes are no costs: "" if this is not clear.
+    """Return a text that says why numbers that a policy minimizes are no costs; "" if this is not clear.
 
-    Costs below 0 could fall without an end, and costs that are the least already in most of the first attempts leave
-    nothing to learn.
+    Negative costs could fall without a bound. If most of the first costs already have the least value, nothing is left
+    to learn.
     """
     if not numbers.size or not np.isfinite(numbers).all() or numbers.min() == numbers.max():
         return ""
@@ -61,7 +61,7 @@ def _are_rewards(numbers: np.ndarray) -> str:
 
 
 def _weighted(step: Step, root: Root) -> tuple[Record, str, np.ndarray] | None:
-    """Return the finding for log-probabilities times rewards whose sum is minimized."""
+    """Return the line, a text and the rewards, if a sum of log-probabilities times rewards is minimized."""
     found: dict[Site, list[tuple[float, np.ndarray, Call]]] = {}
     for index in sorted(step.below(root.source)):
         call = step.calls[index]
@@ -73,7 +73,7 @@ def _weighted(step: Step, root: Root) -> tuple[Record, str, np.ndarray] | None:
         if not sign or not slope or not number or weight is None:
             continue
         found.setdefault(call.site, []).append((sign * slope * number, weight, call))
-    # A line on which all weights are one number has the factor of a penalty, and no rewards.
+    # If all weights of a line are equal, they are the factor of a penalty and no rewards.
     kept = [one for one in found.values() if np.unique(np.concatenate([weight for _, weight, _ in one])).size > 1]
     if not kept or not all(sign > 0 for one in kept for sign, _, _ in one):
         return None
@@ -84,8 +84,8 @@ def _weighted(step: Step, root: Root) -> tuple[Record, str, np.ndarray] | None:
 def lowered_spread(case: Case) -> tuple[Record, str, Root] | None:
     """Return the line of a term that is largest if all actions are equally likely, and that a policy's loss lowers.
 
-    The term is computed with multiples of the scores of the actions, and with exchanged ones: an entropy falls as the
-    scores move apart, and does not depend on their order, however the program writes it.
+    To detect an entropy however the program writes it, the term is computed again with multiples of the actions'
+    scores and with the scores in reverse order: an entropy falls as the scores move apart, in any order.
     """
     step = case.step
     for root in step.roots if step is not None else ():
@@ -105,7 +105,7 @@ def lowered_spread(case: Case) -> tuple[Record, str, Root] | None:
 
 
 def _joining(step: Step, call: Call) -> Call:
-    """Return the call that adds a term to others."""
+    """Return the call that adds a term to other terms of the loss."""
     while (reader := next((x for x in step.readers(call.index) if x.record.gradients is not None), None)) is not None:
         call = reader
         if sum(call.needs(place) for place in range(len(call.inputs))) > 1:
@@ -114,7 +114,7 @@ def _joining(step: Step, call: Call) -> Call:
 
 
 def _is_policy_term(step: Step, call: Call) -> bool:
-    """Return whether a call weighs log-probabilities, or ratios of probabilities, by numbers that differ."""
+    """Return whether a call multiplies log-probabilities, or ratios of probabilities, by data that are not constant."""
     if call.name != "mul" or len(call.inputs) != 2 or call.needs(0) == call.needs(1):
         return False
     place = 0 if call.needs(0) else 1
@@ -128,7 +128,7 @@ def _is_policy_term(step: Step, call: Call) -> bool:
 
 
 def _scores(step: Step, call: Call) -> Call | None:
-    """Return the last layer before a value that depends on nothing else; None if it depends on data besides."""
+    """Return the layer on whose output alone a value depends; None if the value also depends on other data."""
     heads: set[int] = set()
     pending, seen = [x for x in call.inputs if x.call >= 0], {call.index}
     while pending:
@@ -166,7 +166,7 @@ def _is_spread(step: Step, call: Call, head: Call) -> bool:
 
 
 def slope_of(call: Call) -> float:
-    """Return the sign of the gradient of all losses with respect to all elements of a result; 0 if they differ."""
+    """Return the sign of the gradient with respect to the elements of a result; 0 if the elements' signs differ."""
     g = call.record.gradients
     if g is None or g.minimum < 0 < g.maximum or g.minimum == g.maximum == 0:
         return 0.0
@@ -174,7 +174,7 @@ def slope_of(call: Call) -> float:
 
 
 def likelihood(step: Step, source: Source) -> float:
-    """Return 1 for a log-probability or a function that grows with it, -1 for a negated one, 0 for something else."""
+    """Return 1 for a log-probability or an increasing function of one, -1 for a decreasing function, 0 for others."""
     sign = 1.0
     for _ in range(20):
         call = step.producer(source)
@@ -196,7 +196,7 @@ def likelihood(step: Step, source: Source) -> float:
 
 
 def _is_probability(step: Step, source: Source) -> bool:
-    """Return whether values are selected from numbers whose sum is 1, or from results of a sigmoid."""
+    """Return whether values are selected from numbers whose sum is 1, or from outputs of a sigmoid."""
     call = step.producer(step.origin(source, ("clamp", "add")))
     if call is None or not call.outputs or call.name == "sigmoid":
         return call is not None and call.name == "sigmoid"
@@ -205,7 +205,7 @@ def _is_probability(step: Step, source: Source) -> bool:
 
 
 def _weight(step: Step, source: Source, line: int) -> tuple[float, np.ndarray | None]:
-    """Return the sign with which a reward enters a weight of a line, and the reward; 0 if this is not clear."""
+    """Return the sign of a reward in the weight of a log-probability, and the rewards; 0 and None if not clear."""
     values, sign = None, 1.0
     for _ in range(20):
         if Case.has_array(step, source) and np.size(array := step.array(source)):
@@ -215,11 +215,11 @@ def _weight(step: Step, source: Source, line: int) -> tuple[float, np.ndarray | 
             return sign, values
         if call.name == "neg":
             if call.record.line != line:
-                return 0.0, None  # this line may define the reward, or turn its sign
+                return 0.0, None  # the other line may define the reward as a negated number, or change its sign
             sign = -sign
         place = 0
         if call.name == "sub" and len(call.inputs) == 2 and _is_computed(step, call.inputs[0]):
-            place, sign = 1, -sign  # a baseline minus the reward
+            place, sign = 1, -sign  # the weight is a baseline minus the reward
         elif call.name not in ("sub", "div", "neg", "mul", "add") and not call.moves:
             return sign, values
         if call.name == "mul" and (number := call.inputs[1].value) is not None and np.size(number) == 1:
@@ -229,13 +229,13 @@ def _weight(step: Step, source: Source, line: int) -> tuple[float, np.ndarray | 
 
 
 def _is_computed(step: Step, source: Source) -> bool:
-    """Return whether a value is the output of a network's layer: a baseline, not a reward."""
+    """Return whether a value is the output of a layer: a baseline, not a reward."""
     call = step.producer(step.origin(source))
     return call is not None and call.weighted
 
 
 def _value_of_critic(case: Case, step: Step, root: Root) -> tuple[Record, str, np.ndarray] | None:
-    """Return the finding for an actor that minimizes what a critic predicts; the critic learns rewards."""
+    """Return the line, a text and the critic's targets, if an actor minimizes the predicted rewards of a critic."""
     acting = [case.run.optimizers[number] for number in root.optimizers]
     held = {id(p) for x in acting for p in x.parameters}
     below = step.below(root.source)
@@ -271,10 +271,10 @@ def _values_learned(case: Case, parameters: set[int]) -> np.ndarray | None:
 
 
 def undiscounted(case: Case, step: Step, call: Call) -> Found | None:
-    """Return the finding for targets that are what a network predicts, times 1, plus data: they grow without an end.
+    """Return the finding for targets that are a network's prediction, undiscounted, plus data.
 
-    The network learns these targets, so that it predicts larger ones next. A discount, or a mask of the ends of
-    episodes, keeps them finite.
+    The network learns these targets and then predicts larger targets, which grow without a bound. A discount, or a mask
+    at the ends of episodes, keeps the targets finite.
     """
     source = call.inputs[1]
     if call.name not in ("mse_loss", "smooth_l1_loss", "huber_loss") or source.call < 0 or call.needs(1):
@@ -318,8 +318,8 @@ def undiscounted(case: Case, step: Step, call: Call) -> Found | None:
 
 
 def unread_ends(step: Step, call: Call) -> Found | None:
-    """Return the finding for targets that add what a network predicts, while a 0/1 number of each example is read by
-    nothing: whether the episode ends with it."""
+    """Return the finding for targets that add a network's prediction for each example, if the program does not use the
+    selected 0/1 numbers of the examples, which probably say where an episode ends."""
     source = call.inputs[1] if len(call.inputs) > 1 else None
     if call.name not in _REGRESSIONS or source is None or source.call < 0 or call.needs(1):
         return None
@@ -353,7 +353,7 @@ def unread_ends(step: Step, call: Call) -> Found | None:
 
 
 def _selections(step: Step) -> list[list[Call]]:
-    """Return the calls that select the same rows of several arrays, by their index."""
+    """Return groups of calls that select the same rows from several arrays: three or more calls with one index."""
     found: dict[object, list[Call]] = {}
     for call in step.calls:
         if call.name in ("getitem", "index_select", "gather") and call.outputs and not call.needs(0):
@@ -366,7 +366,7 @@ def _selections(step: Step) -> list[list[Call]]:
 
 
 def _memory_of(params: Params) -> list[int]:
-    """Return the addresses of the arrays that a call has as parameters, as those of indices."""
+    """Return the memory addresses of a call's array parameters, such as indices."""
     found: list[int] = []
     for value in params.values():
         key = getattr(value, "key", getattr(value, "index", value))

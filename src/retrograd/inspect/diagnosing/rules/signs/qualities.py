@@ -1,4 +1,4 @@
-"""The sign of a bounded loss: a similarity, an overlap or a probability is to grow, and a step lowers the loss."""
+"""Check the sign of a bounded loss: a similarity, an overlap or a probability should increase."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ASSIGNED = re.compile(r"\s*([A-Za-z_]\w*)\s*(?::[^=]+)?=(?!=)")
 
 
 def path_of(step: Step) -> list[Call]:
-    """Return the calls from the loss down to the first one that more than one of its inputs lead on from."""
+    """Return the calls from the loss back to the first call with several inputs that need gradients, including it."""
     found: list[Call] = []
     call = step.producer(step.roots[-1].source) if step.roots else None
     while call is not None and len(found) < 40:
@@ -36,7 +36,10 @@ def path_of(step: Step) -> list[Call]:
 
 
 def wrong_way(case: Case, step: Step, sign: float) -> tuple[HasPlace, str] | None:
-    """Return the line of the sign, and what goes the wrong way; ``sign`` is -1 for an optimizer that maximizes."""
+    """Return the line of the sign, and a text on the quantity that steps change in the wrong direction.
+
+    ``sign`` is -1 for an optimizer that maximizes.
+    """
     path = path_of(step)
     for place, call in enumerate(path):
         slope = sign * slope_of(call)
@@ -67,7 +70,7 @@ def wrong_way(case: Case, step: Step, sign: float) -> tuple[HasPlace, str] | Non
 
 
 def _added(step: Step, term: Call) -> HasPlace:
-    """Return the line that adds a term to others."""
+    """Return the line that adds a term to other terms."""
     for reader in step.readers(term.index):
         if sum(reader.needs(place) for place in range(len(reader.inputs))) > 1:
             return reader.record
@@ -75,10 +78,10 @@ def _added(step: Step, term: Call) -> HasPlace:
 
 
 def _agreement(case: Case, step: Step, sign: float, term: Call) -> str:
-    """Return what goes the wrong way, if a loss is a score that is largest where predictions equal the data.
+    """Return a text if a loss is a score that is largest where predictions equal the data, but that steps lower.
 
-    The loss is computed with the data in place of the predictions, also scaled and permuted: scores such as
-    correlations have their bound there, and the training has lowered the score below that of any permutation.
+    The loss is computed with the data in place of the predictions, and with scaled and permuted data. A score, such as
+    a correlation, is largest for the data themselves, and the training has lowered it below all permutations.
     """
     source = Source(term.index, 0, None, None)
     found = _pair(step, source) or _pair(step, source, computed=True)
@@ -111,9 +114,9 @@ def _agreement(case: Case, step: Step, sign: float, term: Call) -> str:
 
 
 def _pair(step: Step, root: Source, computed: bool = False) -> tuple[int, np.ndarray] | None:
-    """Return the call that computes the predictions, and the data of their size, if a loss depends on nothing else.
+    """Return the index of the predictions' call and the data of the same size, if a loss depends on nothing else.
 
-    With ``computed``, results of operators on data are data.
+    With ``computed``, results of operators on data count as data.
     """
     entries = [x for x in step.outermost() if x.grad_enabled and next(x.module.parameters(), None) is not None]
     if len(entries) != 1 or len(step.roots) != 1:
@@ -150,9 +153,9 @@ def _pair(step: Step, root: Source, computed: bool = False) -> tuple[int, np.nda
 
 
 def turned_term(step: Step, sign: float) -> tuple[Call, Call] | None:
-    """Return a term of the loss with the wrong sign, and the call that gives it this sign.
+    """Return a term of the loss with the wrong sign, and the call that gives the term this sign.
 
-    Such are a distance from data of many numbers, and a penalty on parameters, while another term has the right sign.
+    The term is a regression loss or a penalty on parameters, and another term has the right sign.
     """
     terms = [x for x in sums(step, step.roots[-1].source) if x.cotangent and x.name not in ("add", "sub", "neg")]
     if not any(sign * (x.cotangent or 0.0) > 0 for x in terms):
@@ -174,7 +177,7 @@ def _is_regression(call: Call) -> bool:
 
 
 def _is_penalty(step: Step, call: Call) -> bool:
-    """Return whether a term is a sum of squares or of absolute values of parameters, or a norm of them."""
+    """Return whether a term is a sum of squares or of absolute values of parameters, or a norm of parameters."""
     if not of_parameters(step, Source(call.index, 0, None, None)):
         return False
     before = step.producer(call.inputs[0]) if call.inputs else None
@@ -187,7 +190,7 @@ def _same_line(a: Call, b: Call) -> bool:
 
 
 def _is_probability(case: Case, step: Step, call: Call) -> bool:
-    """Return whether a call selects one probability of each example: by indices, or by a product with one-hot rows."""
+    """Return whether a call selects one softmax probability per example, by an index or a product with one-hot rows."""
     before = step.producer(step.origin(call.inputs[0])) if call.inputs else None
     if call.name in _SELECTIONS:
         return before is not None and before.name == "softmax" and call.needs(0)
@@ -204,12 +207,12 @@ def _is_probability(case: Case, step: Step, call: Call) -> bool:
 
 
 def _is_reduced(path: list[Call]) -> bool:
-    """Return whether calls from the loss down only sum what they get, divide it or turn its sign."""
+    """Return whether all calls of a path are reductions, moves, divisions by constants or changes of sign."""
     return all(x.name in _REDUCTIONS or x.moves or x.name == "div" and not x.needs(1) for x in path)
 
 
 def _is_cosine(step: Step, call: Call) -> bool:
-    """Return whether a call sums the products of vectors of length 1, a product of each row."""
+    """Return whether a call computes the dot products of vectors of norm 1, one per row."""
     product = step.producer(call.inputs[0]) if call.name == "sum" and call.inputs else None
     dim = call.params.get("dim")
     dim = dim[0] if isinstance(dim, tuple) and len(dim) == 1 else dim
@@ -224,7 +227,10 @@ def _is_cosine(step: Step, call: Call) -> bool:
 
 
 def _is_overlap(case: Case, step: Step, call: Call) -> bool:
-    """Return whether a call divides a sum of products of predictions and data from 0 to 1 by a sum of predictions."""
+    """Return whether a call is an overlap, such as the Dice score: ``sum(prediction * data) / sum(prediction)``.
+
+    The data must be in the range from 0 to 1; both sums may have further terms and factors.
+    """
     if call.name != "div" or len(call.inputs) != 2 or not (call.needs(0) and call.needs(1)):
         return False
     top = step.producer(call.inputs[0])
@@ -243,7 +249,7 @@ def _is_overlap(case: Case, step: Step, call: Call) -> bool:
 
 
 def _is_hinge(call: Call) -> bool:
-    """Return whether a call outside of modules cuts off what is below 0."""
+    """Return whether a call outside of modules replaces negative numbers by 0."""
     if call.record.module or call.record.values is None or call.record.values.size < 2:
         return False
     bounds = call.params.get("min"), call.params.get("max")
@@ -259,7 +265,7 @@ def is_distance(step: Step, call: Call) -> bool:
 
 
 def _edited(path: list[Call], call: Call) -> HasPlace:
-    """Return the line of the sign between a result and the loss, else the one that makes the result the loss."""
+    """Return the line of the negation between a result and the loss, or else the line that computes the loss."""
     for one in path[: path.index(call)]:
         if one.name in ("exp", "log", "pow", "sigmoid", "softmax"):
             break
