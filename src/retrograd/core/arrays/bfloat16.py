@@ -73,37 +73,13 @@ def _narrow(value: Any) -> Any:
     return cast(value, _dtype[0]) if getattr(value, "dtype", None) == float32 else value
 
 
-# Primitives that only move or convert numbers, or read bfloat16 where it is; views must share memory.
-_MOVES = {
-    "attach",
-    "cast",
-    "clone",
-    "compact_linear",
-    "compact_product",
-    "contiguous",
-    "embed",
-    "embedding",
-    "erase",
-    "move",
-    "nextafter",
-    "output",
-    "overwrite",
-    "transfer",
-}
-
-
-# Primitives whose result has the dtype of the first input: weights of normalization are often float32.
-_KEEPS_FIRST = {"layer_norm", "rms_norm", "group_norm", "batch_norm", "instance_norm", "batch_norm_given"}
-
-
 def _widen(primitive: Primitive) -> None:
     """Wrap the functions of a primitive so that they accept bfloat16 arrays."""
     primitive.plans.clear()
-    if primitive.view or primitive.name in _MOVES or getattr(primitive.forward, "traced", False):
+    if primitive.view or primitive.narrow == "native" or getattr(primitive.forward, "traced", False):
         return
-    first = primitive.name in _KEEPS_FIRST
-    primitive.forward = _widened_forward(primitive, first)
-    if primitive.write is not None and primitive.name != "copy_":
+    primitive.forward = _widened_forward(primitive)
+    if primitive.write is not None:
         primitive.write = _widened_write(primitive.write)
 
 
@@ -117,8 +93,9 @@ def _all_have(arrays: tuple[object, ...]) -> bool:
     return all(getattr(array, "dtype", None) is narrow for array in arrays)
 
 
-def _widened_forward(primitive: Primitive, keeps_first: bool) -> Callable[..., Any]:
+def _widened_forward(primitive: Primitive) -> Callable[..., Any]:
     forward, halves, residuals = primitive.forward, primitive.halves, bool(primitive.residuals)
+    first = primitive.narrow == "first"
 
     @wraps(forward)
     def forward_in_float32(*arrays: object, **params: object) -> Any:
@@ -127,7 +104,7 @@ def _widened_forward(primitive: Primitive, keeps_first: bool) -> Callable[..., A
         if halves is not None and (primitive.promote is None or _all_have(arrays)):
             return halves(*arrays, **params)
         out = forward(*map(wide, arrays), **params)
-        deciding = arrays[:1] if keeps_first else arrays
+        deciding = arrays[:1] if first else arrays
         if any(getattr(array, "dtype", None) == float32 for array in deciding):
             return out
         if residuals:

@@ -169,11 +169,13 @@ def _written_conjugate(g: Array, place: Place) -> Array:
     return MOVE(g.conj(), source=place.base, target=place.view, extent=place.extent).conj()
 
 
-MOVE: Primitive = Primitive("move", _move, "x", [_move_conjugate])
+MOVE: Primitive = Primitive("move", _move, "x", [_move_conjugate], narrow="native")
 EXTRACT: Primitive = Primitive("view", _extract, "x", [_embed_conjugate])
-EMBED: Primitive = Primitive("embed", _embed, "x", [_extract_conjugate])
-ERASE: Primitive = Primitive("erase", _erase, "x", [_erase_conjugate])
-OVERWRITE: Primitive = Primitive("overwrite", _overwrite, "x y", [_erase_conjugate, _written_conjugate])
+EMBED: Primitive = Primitive("embed", _embed, "x", [_extract_conjugate], narrow="native")
+ERASE: Primitive = Primitive("erase", _erase, "x", [_erase_conjugate], narrow="native")
+OVERWRITE: Primitive = Primitive(
+    "overwrite", _overwrite, "x y", [_erase_conjugate, _written_conjugate], narrow="native"
+)
 
 
 def _write_copy(out: Array, x: Array, y: Array) -> None:
@@ -181,7 +183,9 @@ def _write_copy(out: Array, x: Array, y: Array) -> None:
 
 
 def _replacing(name: str, old: Callable[[Array], Array] | None) -> Primitive:
-    return Primitive(name, lambda x, y: y, "x y", [old, lambda g: g], write=_write_copy, overwrites=True)
+    return Primitive(
+        name, lambda x, y: y, "x y", [old, lambda g: g], write=_write_copy, overwrites=True, narrow="native"
+    )
 
 
 # COPY writes y over x, whose gradient is 0, as in PyTorch. REPLACE does so for a y that was computed from x, and leaves

@@ -180,8 +180,8 @@ _scan_in_place("cumprod", cumprod)
 
 # Extremes
 
-CUMMAX = picking("cummax", repeats=True)
-CUMMIN = picking("cummin", repeats=True)
+CUMMAX = picking("cummax", repeats=True, by_rows=False)
+CUMMIN = picking("cummin", repeats=True, by_rows=False)
 
 
 def _extremes(primitive: Primitive, combine: np.ufunc, input: Operand, dim: Dim) -> ValuesIndices:

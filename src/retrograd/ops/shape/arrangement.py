@@ -131,7 +131,7 @@ REPEAT_INTERLEAVE: Primitive = Primitive(
 REPEAT_BY_COUNTS: Primitive = reading("repeat_interleave")
 
 
-@operator()
+@operator(reads_elements=True)
 def repeat_interleave(
     input: Tensor, repeats: Dims | Tensor | None = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
@@ -206,7 +206,9 @@ def _roll(x: Array, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Array:
     return copies.joined((x[(*before, slice(start, None))], x[(*before, slice(start))]), dims[0])
 
 
-FLIP: Primitive = Primitive("flip", _flip, "x", [lambda g, dims: FLIP(g, dims=dims)], batch=batching.along("dims"))
+FLIP: Primitive = Primitive(
+    "flip", _flip, "x", [lambda g, dims: FLIP(g, dims=dims)], batch=batching.along("dims"), shaped=True
+)
 ROLL: Primitive = Primitive(
     "roll",
     _roll,

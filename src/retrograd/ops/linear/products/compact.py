@@ -55,6 +55,7 @@ COMPACT_LINEAR: Primitive = Primitive(
     batch=_batch,
     shaped=_shape,
     halves=_of_rows(compact.dot),
+    narrow="native",
 )
 COMPACT_PRODUCT: Primitive = Primitive(
     "compact_product",
@@ -64,4 +65,5 @@ COMPACT_PRODUCT: Primitive = Primitive(
     batch=_batch,
     shaped=lambda make, g, w, scales: make((*g.shape[:-1], w.shape[1]), g.dtype),
     halves=_of_rows(compact.back),
+    narrow="native",
 )
