@@ -101,6 +101,7 @@ CUMSUM: Primitive = Primitive(
     signals=True,
     contiguous=True,
     batch=batching.along("dim"),
+    shaped=True,
 )
 
 # d/dx[i] = (x[0] ... x[i-1]) * sum over k >= i of g[k] x[i+1] ... x[k]: correct for zeros, to every order.
@@ -112,6 +113,7 @@ CUMPROD = Primitive(
     signals=True,
     contiguous=True,
     batch=batching.along("dim"),
+    shaped=True,
 )
 
 

@@ -216,6 +216,7 @@ ROLL: Primitive = Primitive(
     [lambda g, shifts, dims: ROLL(g, shifts=tuple([-shift for shift in shifts]), dims=dims)],
     contiguous=True,
     batch=batching.along("dims"),
+    shaped=True,
 )
 ROT90: Primitive = Primitive(
     "rot90",
@@ -223,6 +224,7 @@ ROT90: Primitive = Primitive(
     "x",
     [lambda g, k, dims: ROT90(g, k=-k, dims=dims)],
     batch=batching.along("dims"),
+    shaped=True,
 )
 
 
@@ -391,6 +393,7 @@ TRIL: Primitive = Primitive(
     "x",
     [lambda g, diagonal: TRIL(g, diagonal=diagonal)],
     batch=batching.in_front,
+    shaped=True,
 )
 TRIU: Primitive = Primitive(
     "triu",
@@ -398,6 +401,7 @@ TRIU: Primitive = Primitive(
     "x",
     [lambda g, diagonal: TRIU(g, diagonal=diagonal)],
     batch=batching.in_front,
+    shaped=True,
 )
 
 
