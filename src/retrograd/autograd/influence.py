@@ -68,9 +68,9 @@ def influences(
     ]
 
 
-def saved_values(node: Node, index: Index, shape: tuple[int, ...]) -> list[Any]:
+def saved_values(node: Node, index: Index, shape: tuple[int, ...]) -> list[Array | None]:
     """Return, per input, the saved value at the index, or None if the saved array does not have that shape."""
-    values: list[Any] = []
+    values: list[Array | None] = []
     for position in range(len(node.parents)):
         saved: Any = (node.saved or ())[position] if position < len(node.saved or ()) else None
         same = is_array(saved) and saved.shape == shape

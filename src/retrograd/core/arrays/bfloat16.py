@@ -18,6 +18,7 @@ from ..graph import plan
 from ..graph.plan import Recordable
 from ..graph.primitive import Primitive, changes, primitives
 from ..tensor.tensor import Tensor
+from . import Array
 from .dtypes import DType, float32
 from .layout import cast
 
@@ -48,7 +49,7 @@ def bfloat16_or_none() -> DType | None:
     return None if find_spec("ml_dtypes") is None else bfloat16()
 
 
-def widened(halves: Any) -> Any:
+def widened(halves: Array) -> Array:
     """Return the float32 numbers whose upper 16 bits are given."""
     return (halves.astype(np.uint32) << 16).view(np.float32)
 
@@ -93,12 +94,12 @@ def _all_have(arrays: tuple[object, ...]) -> bool:
     return all(getattr(array, "dtype", None) is narrow for array in arrays)
 
 
-def _widened_forward(primitive: Primitive) -> Callable[..., Any]:
+def _widened_forward(primitive: Primitive) -> Callable[..., object]:
     forward, halves, residuals = primitive.forward, primitive.halves, bool(primitive.residuals)
     first = primitive.narrow == "first"
 
     @wraps(forward)
-    def forward_in_float32(*arrays: object, **params: object) -> Any:
+    def forward_in_float32(*arrays: object, **params: object) -> object:
         if not _has(arrays):
             return forward(*arrays, **params)
         if halves is not None and (primitive.promote is None or _all_have(arrays)):
@@ -114,9 +115,9 @@ def _widened_forward(primitive: Primitive) -> Callable[..., Any]:
     return forward_in_float32
 
 
-def _widened_write(write: Callable[..., object]) -> Callable[..., Any]:
+def _widened_write(write: Callable[..., object]) -> Callable[..., None]:
     @wraps(write)
-    def write_in_float32(out: Any, *arrays: object, **params: object) -> None:
+    def write_in_float32(out: Array, *arrays: object, **params: object) -> None:
         if not _has((out, *arrays)):
             write(out, *arrays, **params)
             return
@@ -135,7 +136,7 @@ def write_for(primitive: Primitive, arrays: tuple[object, ...]) -> Any:
     return primitive.write if narrow is None or _has(arrays) else narrow
 
 
-def _widened_rule(rule: Callable[..., object], primitive: Recordable) -> Callable[..., Any]:
+def _widened_rule(rule: Callable[..., object], primitive: Recordable) -> Callable[..., object]:
     """Return the rule for float32. Rules of a primitive with a forward function for bfloat16 accept its arrays, too.
 
     Those of products, which refuse to mix dtypes, also accept Tensors.

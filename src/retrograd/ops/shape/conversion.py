@@ -49,7 +49,7 @@ CLONE = Primitive("clone", _clone, "x", [lambda g: g], elementwise=True, narrow=
 CONTIGUOUS = Primitive("contiguous", _contiguous, "x", [lambda g: g], elementwise=True, narrow="native")
 
 
-def _transfer(x: Array, device: Device) -> tuple[Any, Device]:
+def _transfer(x: Array, device: Device) -> tuple[Array, Device]:
     source = backend_of(x)
     target = backend_for(device)
     array = x if source is target else source.to_numpy(x)
