@@ -7,6 +7,7 @@ package (`TOP`) gives users rooms by name, as they ask for them: what it imports
 import ast
 import gc
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -21,7 +22,7 @@ BOUNDS = {
     "lines of operators' docstrings that repeat another one": 31,
     "lines of docstrings that repeat another one": 283,
     "files of 60 lines and fewer, without `__init__.py` and generated ones": 65,
-    "uses of Any": 3553,
+    "uses of Any": 3533,
     "files with a `# mypy:` switch": 15,
     "`type: ignore` comments": 143,
 }
@@ -57,6 +58,19 @@ COMPUTE_NAMES = {
     "retrograd.testing.cases.linear.sparse", "retrograd.testing.scipy_cases", "retrograd.compat.as_torch",
     "retrograd.compat.files.allowed_names", "retrograd.compat.legacy_names", "retrograd.compat.paths",
 }  # fmt: skip
+
+# Names of operators in the engine: NumPy's functions, texts that explain results, and words with another meaning.
+NAMES_IN_ENGINE = {
+    "retrograd.autograd.arithmetic": None,  # all: explanations
+    "retrograd.core.mapping.batched": None,  # all: NumPy's functions, by Python's operators
+    "retrograd.core.arrays.unbuffered": {"add", "maximum", "minimum"},  # NumPy's
+    "retrograd.core.tensor.mutation": {"add"},  # NumPy's
+    "retrograd.core.arrays.public_dtypes": {"complex"},
+    "retrograd.core.graph.plan": {"keep"},
+    "retrograd.core.graph.primitive": {"view"},
+    "retrograd.core.meta.arrays": {"where"},
+    "retrograd.core.tensor.printing": {"threshold"},
+}
 
 # A room imports itself and what is named here, and the top of the package, which gathers public names.
 ROOMS = {
@@ -294,6 +308,28 @@ def test_only_the_command_imports_the_harness():
 def test_the_graph_knows_no_tensor_and_the_engine_no_operator():
     assert imports()["retrograd.core.graph.nodes"] == {"retrograd.core.graph.modes", "retrograd.core.graph.plan"}
     assert not any(".ops" in target for module, targets in imports().items() if ".core" in module for target in targets)
+
+
+def test_the_engine_decides_nothing_by_the_name_of_a_primitive():
+    from retrograd.core.graph.primitive import Primitive
+    from retrograd.ops.table.registry import OPERATORS
+
+    assert OPERATORS  # loads all operators
+    loaded = [
+        vars(module) for name, module in sys.modules.items() if name.startswith(("retrograd.core", "retrograd.ops"))
+    ]
+    names = {x.name for members in loaded for x in members.values() if isinstance(x, Primitive)}
+    found = {}
+    for module in sorted(MODULES):
+        if not module.startswith(("retrograd.core", "retrograd.autograd")):
+            continue
+        calls = [node for node in nodes(module) if isinstance(node, ast.Call) and node.args]
+        declared = [node.args[0] for node in calls if getattr(node.func, "id", "") in ("Primitive", "_replacing")]
+        words = {node.value for node in nodes(module) if isinstance(node, ast.Constant) and node not in declared}
+        if words & names:
+            known = NAMES_IN_ENGINE.get(module, set())
+            found[module] = known and words & names
+    assert found == NAMES_IN_ENGINE
 
 
 def test_no_file_has_outgrown_its_subject():

@@ -25,7 +25,7 @@ from unittest.mock import patch
 import numpy as np
 
 SIZES = ("USEFUL", "SLOW", "SEVERAL", "REPEATED", "FEW_PLACES", "WORTH_SHARING", "LARGE", "LEAST", "WORTHWHILE",
-         "TILED", "TABLED", "SHORTEST", "SHORT")  # fmt: skip
+         "STACKED", "TILED", "TABLED", "SHORTEST", "SHORT")  # fmt: skip
 ELSEWHERE = "core/arrays/memory.py", "core/arrays/summation.py", "elements/ufuncs.py"
 Loop = tuple[str, str, str]  # the module, the name, the kinds of the arguments
 found: dict[Loop, None] = {}

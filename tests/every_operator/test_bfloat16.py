@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+import retrograd as rg
+from retrograd.core.graph.primitive import Primitive, apply
 from retrograd.ops.table.registry import OPERATORS
 from retrograd.testing import harness
 from retrograd.testing.cases import all_cases
@@ -20,3 +22,19 @@ NAMES = namespaces(CASES)
 @pytest.mark.parametrize("names", NAMES.values(), ids=NAMES)
 def test_operators_keep_bfloat16_and_are_as_exact_as_it_is(names):
     check_each(lambda name: harness.check_dtypes(OPERATORS[name], CASES[name]), names)
+
+
+def test_a_primitive_declares_how_it_takes_bfloat16():
+    seen = []
+
+    def forward(x, w):
+        seen.append(str(x.dtype))
+        return x * w
+
+    x, w = rg.ones(2, dtype=rg.bfloat16), rg.ones(2)
+    dtypes = [
+        str(apply(Primitive("scaled", forward, "x w", narrow=narrow), (x, w), {}).array.dtype)
+        for narrow in ("rounded", "first", "native")
+    ]
+    assert seen == ["float32", "float32", "bfloat16"]
+    assert dtypes == ["float32", "bfloat16", "float32"]

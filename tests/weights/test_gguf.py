@@ -1,5 +1,6 @@
 """GGUF files: text is that of PyTorch for the same numbers, weights stay as they are stored, wrong files are named."""
 
+import re
 import struct
 import sys
 from importlib.util import find_spec
@@ -10,9 +11,10 @@ import pytest
 
 import retrograd as rg
 from retrograd.cli import main
-from retrograd.models import generate
+from retrograd.models import Llama, generate
 from retrograd.serialization import CorruptFileError
 from retrograd.weights import CompactEmbedding, CompactLinear, gguf, load_model, load_tokens, save_model
+from retrograd.weights.name_maps import GGUF_NAMES, LLAMA_NAMES
 
 CHANNELS, HIDDEN, HEADS, GROUPS, HEAD, ROWS = 64, 96, 4, 2, 16, 300
 METADATA = {
@@ -358,3 +360,8 @@ def test_text_of_a_published_model_is_that_of_pytorch():
         tokens = load_tokens(path).encode(prompt)
         assert generate(model, tokens, 64, temperature=0) == greedy(tokens, 64)
     assert gguf.read(path).metadata["tokenizer.ggml.pre"] == "smollm"
+
+
+def test_every_parameter_of_a_llama_has_a_name_in_files_of_both_kinds():
+    ours = {re.sub(r"\.\d+\.", ".{}.", name) for name in Llama(8, 8, 1, 2, 8, 2, 8, biases=True).state_dict()}
+    assert {LLAMA_NAMES.names[published] for published in GGUF_NAMES.values()} == ours

@@ -16,11 +16,6 @@ from ..core.graph.plan import Params
 from ..core.graph.primitive import Primitive, apply
 from ..core.tensor.tensor import Tensor, new_tensor
 
-# The element that these operators select depends on the values, so the result depends on all candidates.
-_CHOOSE = {"amax", "amin", "max", "min", "median", "nanmedian", "mode", "kthvalue", "quantile", "topk", "sort"}
-# The result of these reductions depends on the whole row, so differentiation is not needed.
-_REDUCE = {"sum", "mean", "prod", "norm", "std", "var", "logsumexp", "softmax", "log_softmax"}
-
 
 class unobserved(Mode):
     """Disable all observers of this thread."""
@@ -41,7 +36,7 @@ def influences(
     """
     if primitive.elementwise:
         return [_broadcast_place(np.shape(x), index) for x in inputs]
-    if primitive.name in _CHOOSE | _REDUCE:
+    if primitive.by_rows:  # which element is selected depends on all of the row
         return [_row_places(x, params, index) if place == 0 else None for place, x in enumerate(inputs)]
     ordinary = np.random.default_rng(0)
     starts: list[object] = []
@@ -73,9 +68,9 @@ def influences(
     ]
 
 
-def saved_values(node: Node, index: Index, shape: tuple[int, ...]) -> list[Any]:
+def saved_values(node: Node, index: Index, shape: tuple[int, ...]) -> list[Array | None]:
     """Return, per input, the saved value at the index, or None if the saved array does not have that shape."""
-    values: list[Any] = []
+    values: list[Array | None] = []
     for position in range(len(node.parents)):
         saved: Any = (node.saved or ())[position] if position < len(node.saved or ()) else None
         same = is_array(saved) and saved.shape == shape

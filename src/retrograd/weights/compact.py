@@ -6,7 +6,7 @@ from ..core.arrays.dtypes import DType
 from ..core.tensor.tensor import Tensor
 from ..nn import Module, Parameter
 from ..nn import functional as F
-from ..ops.linear.products.compact import COMPACT_LINEAR
+from ..ops.linear.products.affine import COMPACT_LINEAR
 from ..ops.make.filled import empty
 
 BLOCK = 32  # number of integers that share a scale
@@ -89,7 +89,7 @@ class CompactLinear(_CompactModule):
 
     def forward(self, input: Tensor) -> Tensor:
         buffers = self._buffers
-        out = COMPACT_LINEAR(input, buffers["weight"], buffers["scales"])
+        out = COMPACT_LINEAR(input, buffers["weight"], buffers["scales"], back=False)
         return out if self.bias is None else out + self.bias
 
 

@@ -21,6 +21,7 @@ from ..core.tensor.tensor import Tensor, new_tensor
 from ..files import open_regular
 from ..serialization import CorruptFileError
 from .compact import BLOCK, Compact
+from .name_maps import GGUF_NAMES
 
 Kind = TypeVar("Kind")
 Value = int | float | bool | str | list[int] | list[float] | list[bool] | list[str]
@@ -30,20 +31,6 @@ _Q8_0 = 8
 _DTYPES = {0: "float32", 1: "float16", 28: "float64", 30: "bfloat16"}
 _ALIGNMENT = 32
 
-# llama.cpp's names, and those of transformers.
-_NAMES = {
-    "token_embd.weight": "embed_tokens.weight",
-    "output_norm.weight": "norm.weight",
-    "output.weight": "lm_head.weight",
-    "blk.{}.attn_norm.weight": "layers.{}.input_layernorm.weight",
-    "blk.{}.ffn_norm.weight": "layers.{}.post_attention_layernorm.weight",
-    **{f"blk.{{}}.ffn_{kind}.weight": f"layers.{{}}.mlp.{kind}_proj.weight" for kind in ("gate", "up", "down")},
-    **{
-        f"blk.{{}}.attn_{theirs}.{kind}": f"layers.{{}}.self_attn.{ours}_proj.{kind}"
-        for theirs, ours in {"q": "q", "k": "k", "v": "v", "output": "o"}.items()
-        for kind in ("weight", "bias")
-    },
-}
 _FACTORS = "rope_freqs.weight"  # the divisors of the frequencies of rotary embeddings
 
 
@@ -208,11 +195,11 @@ def model_of(file: Contents) -> tuple[dict[str, object], dict[str, Tensor | Comp
             continue
         number = re.search(r"\.(\d+)\.", name)
         template = name if number is None else name.replace(number[0], ".{}.", 1)
-        if template not in _NAMES:
+        if template not in GGUF_NAMES:
             raise RuntimeError(f"{file.path}: unexpected weights {name!r}")
         if template.startswith(("blk.{}.attn_q.", "blk.{}.attn_k.")):
             value = _in_halves(value, head)
-        found[_NAMES[template].format(number and number[1])] = value
+        found[GGUF_NAMES[template].format(number and number[1])] = value
     return config, found
 
 

@@ -114,24 +114,29 @@ def _llama(config: Config, names: set[str]) -> nn.Module:
     )  # fmt: skip
 
 
+# The names of llama.cpp, of transformers, and here.
+_LLAMA = [
+    ("token_embd.weight", "embed_tokens.weight", "token.weight"),
+    ("blk.{}.attn_norm.weight", "layers.{}.input_layernorm.weight", "blocks.{}.norm1.weight"),
+    ("blk.{}.ffn_norm.weight", "layers.{}.post_attention_layernorm.weight", "blocks.{}.norm2.weight"),
+    *[
+        (f"blk.{{}}.ffn_{part}.weight", f"layers.{{}}.mlp.{part}_proj.weight", f"blocks.{{}}.{part}.weight")
+        for part in ("gate", "up", "down")
+    ],
+    ("output_norm.weight", "norm.weight", "norm.weight"),
+    ("output.weight", "lm_head.weight", "head.weight"),
+    *[
+        (f"blk.{{}}.attn_{other}.{kind}", f"layers.{{}}.self_attn.{theirs}_proj.{kind}", f"blocks.{{}}.{ours}.{kind}")
+        for other, theirs, ours in (("q", "q", "q"), ("k", "k", "k"), ("v", "v", "v"), ("output", "o", "projection"))
+        for kind in ("weight", "bias")
+    ],
+]
+GGUF_NAMES = {other: theirs for other, theirs, _ in _LLAMA}
+
 LLAMA_NAMES = Architecture(
     _llama,
     ("model.",),
-    {
-        "embed_tokens.weight": "token.weight",
-        "layers.{}.input_layernorm.weight": "blocks.{}.norm1.weight",
-        "layers.{}.post_attention_layernorm.weight": "blocks.{}.norm2.weight",
-        "layers.{}.mlp.gate_proj.weight": "blocks.{}.gate.weight",
-        "layers.{}.mlp.up_proj.weight": "blocks.{}.up.weight",
-        "layers.{}.mlp.down_proj.weight": "blocks.{}.down.weight",
-        "norm.weight": "norm.weight",
-        "lm_head.weight": "head.weight",
-        **{
-            f"layers.{{}}.self_attn.{theirs}_proj.{kind}": f"blocks.{{}}.{ours}.{kind}"
-            for theirs, ours in {"q": "q", "k": "k", "v": "v", "o": "projection"}.items()
-            for kind in ("weight", "bias")
-        },
-    },
+    {theirs: ours for _, theirs, ours in _LLAMA},
     ("layers.{}.self_attn.rotary_emb.inv_freq",),
     {},
 )

@@ -1,14 +1,18 @@
 """Python loops whose steps are compared with a block while they are traced, and not recorded."""
 
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import retrograd as rg
+from retrograd.compiler.loops.expected_calls import is_predictable
 from retrograd.compiler.loops.following import _Steps
 from retrograd.compiler.trace.tracer import Tracer
+from retrograd.core.graph.primitive import Primitive
 from retrograd.func import grad, hessian, scan
+from retrograd.ops.reduce.scans import CUMSUM
 
 STEPS = 40
 
@@ -398,3 +402,14 @@ def test_steps_that_write_in_place_are_those_of_an_eager_loop():
 
     for function in (sums, exchanged_buffers, results_in_a_buffer):
         check(function, (drawn(3), drawn(3)))
+
+
+@pytest.mark.parametrize(
+    ("declared", "dtype", "predictable"),
+    [({}, "f4", False), ({"shaped": False}, "f4", False), ({"shaped": True}, "f4", True),
+     ({"by_rows": True}, "f4", True), ({"shaped": True}, "i8", False)],
+)  # fmt: skip
+def test_a_primitive_declares_that_its_results_have_known_forms(declared, dtype, predictable):
+    primitive = Primitive("declared", CUMSUM.forward, "x", **declared)
+    call = SimpleNamespace(primitive=primitive, reads=[(np.ones(2, dtype), None)])
+    assert is_predictable(SimpleNamespace(calls=[call])) is predictable

@@ -325,6 +325,25 @@ def test_the_table_has_the_loops_that_examples_call():
     assert not told.stdout, "run `python -m tools.library_loops > src/retrograd/_generated/library_loops.py`"
 
 
+@pytest.mark.slow
+def test_examples_call_the_loops_of_large_arrays():
+    pytest.importorskip("numba")
+    program = """if True:
+        import os, sys
+        from itertools import islice
+        from tools import library_loops
+        os.environ["RETROGRAD_KERNELS"] = "jit"
+        sys.meta_path.insert(0, library_loops.Finder())
+        import retrograd as rg
+        library_loops.programs = lambda every: islice(library_loops.copies(rg.float32), 60)
+        library_loops.note_everything()
+        print(*{name for _, name, _ in library_loops.found})
+    """
+    root = Path(rg.__file__).resolve().parents[2]
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=root)
+    assert {"outer", "add_product", "stack"} <= set(told.stdout.split()), told.stdout
+
+
 def test_a_source_that_changes_while_the_library_is_made_is_an_error(tmp_path, monkeypatch):
     for package in ("numba", "ziglang"):
         pytest.importorskip(package)

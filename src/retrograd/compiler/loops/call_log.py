@@ -19,6 +19,9 @@ from ...core.graph.modes import modes
 from ...core.graph.nodes import Node, edge_of
 from ...core.graph.primitive import Primitive
 from ...core.tensor.tensor import Tensor
+from ...ops.indexing.indexing import GETITEM
+from ...ops.math.arithmetic import ADD, DIV, MUL, SUB
+from ...ops.shape.joining import UNBIND
 from ..program import Value, equal
 from ..trace.traced_arrays import Traced
 
@@ -27,9 +30,9 @@ MAX_PERIOD = 5000
 MAX_BYTES = 1 << 12  # maximum bytes of a NumPy array that a call reads
 MAX_STACKED = 1 << 10  # maximum bytes of a Tensor that differs between periods and is not a row of one Tensor
 MAX_PRODUCT = 1 << 20  # maximum multiplications of a matrix product in a loop that is followed
-_PRODUCTS = frozenset(("mm", "matmul", "bmm", "addmm", "baddbmm", "linear", "einsum", "tensordot"))
+_PRODUCTS = frozenset(("mm", "matmul", "linear", "einsum"))
 _WINDOW = 6  # calls that are compared to find a period
-_ARITHMETIC = frozenset(("add", "sub", "mul", "div"))
+ARITHMETIC = frozenset((ADD, SUB, MUL, DIV))
 Params: TypeAlias = dict[str, object]
 Identity: TypeAlias = tuple[Value, int | None]  # the value of a Tensor, and its position in the graph
 
@@ -136,7 +139,7 @@ class CallLog:
         """Append a call. Raise ``Unknown`` if the call cannot be compared with other calls."""
         key: list[object] = [id(primitive), modes.grad_enabled]
         reads: list[object] = []
-        open_ = primitive.name in _ARITHMETIC and len(inputs) == 2
+        open_ = primitive in ARITHMETIC and len(inputs) == 2
         for x in inputs:
             kind = type(x)
             if isinstance(x, Tensor):
@@ -177,7 +180,7 @@ class CallLog:
         at = len(self.calls)
         for k, (value, _) in enumerate(results):
             self._made[value] = at, k
-        if primitive.name == "unbind" and params.get("dim") == 0 and isinstance(inputs[0], Tensor):
+        if primitive is UNBIND and params.get("dim") == 0 and isinstance(inputs[0], Tensor):
             self.unbound.update({value: (inputs[0], k) for k, (value, _) in enumerate(results)})
         grad, references = modes.grad_enabled, [ref(x) for x in outputs]
         self.calls.append(
@@ -344,7 +347,7 @@ def identity(x: Tensor, tracer: object) -> Identity:
 
 def is_row(primitive: Primitive, params: Params) -> bool:
     """Return whether a call is ``x[i]``."""
-    if primitive.name != "getitem" or not primitive.view:
+    if primitive is not GETITEM:
         return False
     index = params.get("index")
     return type(index) is tuple and len(index) == 2 and type(index[0]) is int and index[1] is Ellipsis

@@ -25,16 +25,6 @@ from ..trace.tracer import Tracer
 from ..trace.untrace import is_package_function
 from .call_log import BEFORE, NUMBER, OWN, PLAIN, SAME, Block, Call, Source, is_row
 
-# Primitives that are neither elementwise nor views, whose results have shapes that depend on the shapes of the inputs
-# only. An error that depends on elements, such as that of ``inv``, is raised again by the call that causes it.
-_SHAPED_BY_SHAPES = frozenset(
-    (
-        "addmm", "amax", "amin", "baddbmm", "bmm", "cat", "cholesky", "convolution", "cumsum", "cumprod", "det", "dot",
-        "einsum", "fft", "flip", "inv", "irfft", "linear", "log_softmax", "logdet", "logsumexp", "matmul", "matrix_exp",
-        "max", "mean", "min", "mm", "mv", "norm", "outer", "pad", "permute", "prod", "rfft", "roll", "rot90", "slogdet",
-        "softmax", "solve", "solve_triangular", "stack", "std", "sum", "tensordot", "trace", "tril", "triu", "var",
-    )
-)  # fmt: skip
 _PLAIN = (int, str, bool, type(None), type(Ellipsis))
 
 Comparison: TypeAlias = Callable[[Primitive, Arguments, Keywords], object]
@@ -202,10 +192,9 @@ def _is_predictable(call: Call) -> bool:
         return False
     if primitive.elementwise or primitive.view:
         return True
+    # An error that depends on elements, such as that of ``inv``, is raised again by the call that causes it.
     inputs = [read[0] for read in call.reads if isinstance(read, tuple)]
-    return primitive.name.removeprefix("linalg.") in _SHAPED_BY_SHAPES and all(
-        value.dtype.kind in "fc" for value in inputs
-    )
+    return bool(primitive.by_rows or primitive.shaped) and all(value.dtype.kind in "fc" for value in inputs)
 
 
 __all__ = ["comparisons", "is_predictable"]

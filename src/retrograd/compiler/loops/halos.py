@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...ops.shape.arrangement import ROLL
 from ..cpu.region_steps import row_major
 from ..program import Instruction, Value, replaced
 
@@ -79,7 +80,7 @@ def with_halos(steps: Sequence[Instruction], kept: Sequence[Value]) -> list[Inst
 
 
 def _roll_of(step: Instruction) -> _Roll | None:
-    if step.kind != "primitive" or step.name != "roll" or step.args[0].size < MIN_SIZE:
+    if step.kind != "primitive" or step.primitive is not ROLL or step.args[0].size < MIN_SIZE:
         return None
     shifts, dims = step.kwargs.get("shifts"), step.kwargs.get("dims")
     if not isinstance(shifts, tuple) or not isinstance(dims, tuple) or len(shifts) != 1 or len(dims) != 1:

@@ -19,13 +19,13 @@ import numpy as np
 from ...core.arrays import Array
 from ..passes.common_subexpressions import key_of
 from ..program import Arguments, Instruction, Keywords, Value, replaced
+from .call_log import ARITHMETIC
 
 MAX_PERIODS_TRIED = 12
 MIN_EQUAL = 4  # minimum number of equal instructions that are replaced by one
 _WINDOW = 8  # instructions that are compared to find periods
 _OPEN = "depends on the step"
 _INDEXED = {"getitem": "index", "setitem": "store", "getitem_backward": "place", "setitem_backward": "erase"}
-_PRIMITIVES = frozenset(("add", "sub", "mul", "div"))
 _ARITHMETIC = frozenset(
     (
         np.add, np.subtract, np.multiply, np.true_divide, operator.add, operator.sub, operator.mul, operator.truediv,
@@ -132,7 +132,7 @@ def place_of_number(step: Instruction) -> tuple[str, Any] | None:
         return None
     if len(step.args) == 2 and not step.kwargs and len(step.outs) == 1:
         function, a, b = step.function, *step.args
-        arithmetic = step.kind == "primitive" and step.name in _PRIMITIVES  # the function of a primitive may be wrapped
+        arithmetic = step.kind == "primitive" and step.primitive in ARITHMETIC  # whose function may be wrapped
         if not arithmetic and (isinstance(function, np.ufunc) or type(function) is type(operator.add)):
             arithmetic = function in _ARITHMETIC
         if arithmetic and (type(a) is Value) is not (type(b) is Value):

@@ -14,6 +14,7 @@ from typing import Any
 from numpy import may_share_memory
 
 from ...kernels.runtime.result_arrays import into
+from ...ops.shape.joining import UNBIND
 from ..program import Function, Instruction, Keywords, Method, Value, values_in
 from ..trace.effects import give_back, reusable_grad
 from .arenas import Plan, host_memory, lend
@@ -275,7 +276,7 @@ def live_instructions(
 def _few_rows(step: Instruction, wanted: set[Value]) -> list[Instruction]:
     """Return views of the rows of ``unbind`` that are still read after a loop has replaced most of them."""
     dim = step.kwargs.get("dim")
-    if len(step.outs) < 4 or step.name != "unbind" or type(dim) is not int:
+    if len(step.outs) < 4 or step.primitive is not UNBIND or type(dim) is not int:
         return []
     rows = [(k, out) for k, out in enumerate(step.outs) if out in wanted]
     if 4 * len(rows) > len(step.outs):

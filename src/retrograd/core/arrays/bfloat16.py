@@ -18,6 +18,7 @@ from ..graph import plan
 from ..graph.plan import Recordable
 from ..graph.primitive import Primitive, changes, primitives
 from ..tensor.tensor import Tensor
+from . import Array
 from .dtypes import DType, float32
 from .layout import cast
 
@@ -48,7 +49,7 @@ def bfloat16_or_none() -> DType | None:
     return None if find_spec("ml_dtypes") is None else bfloat16()
 
 
-def widened(halves: Any) -> Any:
+def widened(halves: Array) -> Array:
     """Return the float32 numbers whose upper 16 bits are the integers ``halves`` and whose lower 16 bits are 0."""
     return (halves.astype(np.uint32) << 16).view(np.float32)
 
@@ -73,38 +74,13 @@ def _narrow(value: Any) -> Any:
     return cast(value, _dtype[0]) if getattr(value, "dtype", None) == float32 else value
 
 
-# Primitives that only move or convert numbers, or whose forward accepts bfloat16 arrays. They are not wrapped, and
-# neither are views, whose result must share memory with the input.
-_MOVES = {
-    "attach",
-    "cast",
-    "clone",
-    "compact_linear",
-    "compact_product",
-    "contiguous",
-    "embed",
-    "embedding",
-    "erase",
-    "move",
-    "nextafter",
-    "output",
-    "overwrite",
-    "transfer",
-}
-
-
-# Primitives whose result has the dtype of the first input: weights of normalization are often float32.
-_KEEPS_FIRST = {"layer_norm", "rms_norm", "group_norm", "batch_norm", "instance_norm", "batch_norm_given"}
-
-
 def _widen(primitive: Primitive) -> None:
     """Wrap the functions of a primitive so that they accept bfloat16 arrays."""
     primitive.plans.clear()
-    if primitive.view or primitive.name in _MOVES or getattr(primitive.forward, "traced", False):
+    if primitive.view or primitive.narrow == "native" or getattr(primitive.forward, "traced", False):
         return
-    first = primitive.name in _KEEPS_FIRST
-    primitive.forward = _widened_forward(primitive, first)
-    if primitive.write is not None and primitive.name != "copy_":
+    primitive.forward = _widened_forward(primitive)
+    if primitive.write is not None:
         primitive.write = _widened_write(primitive.write)
 
 
@@ -118,17 +94,18 @@ def _all_have(arrays: tuple[object, ...]) -> bool:
     return all(getattr(array, "dtype", None) is narrow for array in arrays)
 
 
-def _widened_forward(primitive: Primitive, keeps_first: bool) -> Callable[..., Any]:
+def _widened_forward(primitive: Primitive) -> Callable[..., object]:
     forward, halves, residuals = primitive.forward, primitive.halves, bool(primitive.residuals)
+    first = primitive.narrow == "first"
 
     @wraps(forward)
-    def forward_in_float32(*arrays: object, **params: object) -> Any:
+    def forward_in_float32(*arrays: object, **params: object) -> object:
         if not _has(arrays):
             return forward(*arrays, **params)
         if halves is not None and (primitive.promote is None or _all_have(arrays)):
             return halves(*arrays, **params)
         out = forward(*map(wide, arrays), **params)
-        deciding = arrays[:1] if keeps_first else arrays
+        deciding = arrays[:1] if first else arrays
         if any(getattr(array, "dtype", None) == float32 for array in deciding):
             return out
         if residuals:
@@ -138,9 +115,9 @@ def _widened_forward(primitive: Primitive, keeps_first: bool) -> Callable[..., A
     return forward_in_float32
 
 
-def _widened_write(write: Callable[..., object]) -> Callable[..., Any]:
+def _widened_write(write: Callable[..., object]) -> Callable[..., None]:
     @wraps(write)
-    def write_in_float32(out: Any, *arrays: object, **params: object) -> None:
+    def write_in_float32(out: Array, *arrays: object, **params: object) -> None:
         if not _has((out, *arrays)):
             write(out, *arrays, **params)
             return
@@ -159,7 +136,7 @@ def write_for(primitive: Primitive, arrays: tuple[object, ...]) -> Any:
     return primitive.write if narrow is None or _has(arrays) else narrow
 
 
-def _widened_rule(rule: Callable[..., object], primitive: Recordable) -> Callable[..., Any]:
+def _widened_rule(rule: Callable[..., object], primitive: Recordable) -> Callable[..., object]:
     """Return a version of the rule that computes in float32.
 
     Rules of a primitive with ``halves``, a forward for bfloat16, get bfloat16 arrays. In a recorded backward pass only

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from operator import itemgetter
-from typing import Any
+from typing import Any, Literal
 from weakref import WeakSet
 
 import numpy as np
@@ -67,15 +67,19 @@ class Primitive:
         contiguous: results are in row-major order, as in PyTorch, whatever the order of the inputs.
         wide: half-precision inputs with Python numbers are computed in float32 (see arrays.half_precision).
         batch: the batching rule (see mapping.batching); elementwise primitives need none.
-        shaped: ``shaped(make, *arrays, **params)`` returns ``make(shape, dtype)`` of the result, for meta tensors.
+        shaped: True if the result's shape and dtype follow from the inputs', or ``shaped(make, *arrays, **params)``
+            that returns ``make(shape, dtype)``, for meta tensors; False if the shape depends on elements.
+        by_rows: like ``shaped=True``; elements depend on all elements of the first input along ``dim``, as in a sum.
+        narrow: how bfloat16 is computed: ``"rounded"`` from float32, unless an input is float32; rounded if the
+            ``"first"`` input is bfloat16; or ``"native"``, by a forward and ``write`` that accept bfloat16.
         halves: a forward for inputs that are all bfloat16 (without ``promote``, some); rules must accept bfloat16, too.
     """
 
     __slots__ = (
-        "batch", "by_layout", "called", "cheap", "elementwise", "fills", "floats", "forward", "halves", "in_place",
-        "inputs", "joint", "jvp", "jvps", "layout", "name", "outputs", "overwrites", "piecewise_linear", "plain",
-        "plans", "position", "promote", "residuals", "rules", "shaped", "signals", "ufunc", "variadic", "view", "wide",
-        "write", "__weakref__",
+        "batch", "by_layout", "by_rows", "called", "cheap", "elementwise", "fills", "floats", "forward", "halves",
+        "in_place", "inputs", "joint", "jvp", "jvps", "layout", "name", "narrow", "outputs", "overwrites",
+        "piecewise_linear", "plain", "plans", "position", "promote", "residuals", "rules", "shaped", "signals", "ufunc",
+        "variadic", "view", "wide", "write", "__weakref__",
     )  # fmt: skip
 
     def __init__(
@@ -99,7 +103,9 @@ class Primitive:
         contiguous: bool = False,
         wide: bool = False,
         batch: Callable[[Any], Any] | None = None,
-        shaped: Callable[..., Any] | None = None,
+        shaped: Callable[..., Any] | bool | None = None,
+        by_rows: bool = False,
+        narrow: Literal["rounded", "first", "native"] = "rounded",
         halves: Callable[..., Any] | None = None,
     ) -> None:
         self.name = name
@@ -115,8 +121,8 @@ class Primitive:
         self.cheap = elementwise  # whether the result costs little to compute again (``recomputed``)
         self.in_place: InPlace | None = None  # see the module ``in_place``
         self.batch, self.shaped, self.halves = batch, shaped, halves
-        self.view = view
-        self.outputs = outputs
+        self.by_rows, self.narrow = by_rows, narrow
+        self.view, self.outputs = view, outputs
         self.fills = True  # cotangents of outputs without a gradient are passed as zeros, otherwise as None
         self.residuals = tuple(residuals.split())
         self.ufunc: Callable[..., Any] | None = None  # called as ufunc(x, y, out)
@@ -133,13 +139,9 @@ class Primitive:
         self.signals = signals or promote is None  # without promotion, a write in place may convert its inputs
         self.plain = outputs == 1 and not view  # whether the fast path of ``apply`` handles the primitive
         self.plans: dict[Any, Plan] = {}
-        known = (*self.inputs, "ans")
-        extras: list[str] = []
-        for rule in self._all_rules():
-            for argument in rule_arguments(rule):
-                if argument not in known and argument not in extras and argument not in ("g", "needs"):
-                    extras.append(argument)
-        self.layout = known + tuple(extras)
+        read = [argument for rule in self._all_rules() for argument in rule_arguments(rule)]
+        extras = [argument for argument in read if argument not in ("g", "needs")]
+        self.layout = tuple(dict.fromkeys((*self.inputs, "ans", *extras)))
         self.by_layout = itemgetter(*self.layout)  # selects the saved values from a dictionary
         self.position = {argument: index for index, argument in enumerate(self.layout)}
         self.jvps = None if jvps is None else tuple([bind(rule, self.position, "t") for rule in jvps])
@@ -204,9 +206,7 @@ class Primitive:
             else:
                 answers = values[answer]
                 places = zip(answers, range(len(answers)), storages[-len(answers) :], strict=True)
-                values[answer] = tuple(
-                    [_attach_output(array, node, index, storage) for array, index, storage in places]
-                )
+                values[answer] = tuple([_attach_output(x, node, k, storage) for x, k, storage in places])
         return tuple(values)
 
 
@@ -214,7 +214,7 @@ class Primitive:
 ZEROS: Primitive = Primitive("zeros", np.zeros_like, "x", [lambda g: ZEROS(g)], elementwise=True)
 
 # Gives a gradient y a history that leads to x, although the value of y does not depend on x.
-_ATTACH = Primitive("attach", lambda y, x: y, "y x", [lambda g: g, lambda g: ZEROS(g)])
+_ATTACH = Primitive("attach", lambda y, x: y, "y x", [lambda g: g, lambda g: ZEROS(g)], narrow="native")
 
 
 def attached(g: Tensor, edge: object) -> Tensor:
@@ -260,7 +260,7 @@ def select_plan(index: int) -> Plan:
     return plan
 
 
-_SELECT = Primitive("output", lambda x: x, "x", [lambda g: g])
+_SELECT = Primitive("output", lambda x: x, "x", [lambda g: g], narrow="native")
 
 
 # Python overhead dominates the cost of an operator on small arrays. The fast paths below therefore inline

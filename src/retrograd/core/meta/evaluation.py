@@ -5,7 +5,7 @@ device have no overhead. On ordinary arrays the wrapper calls the original forwa
 
 * a view is a view of the reserved memory;
 * an elementwise forward runs on arrays of at most two elements per axis, in the same memory order;
-* a primitive with ``shaped`` computes shape and dtype of its result from those of its inputs;
+* a primitive with a function ``shaped`` computes shape and dtype of its result from those of its inputs;
 * any other forward runs on the zeros of the reserved memory, and its result is freed.
 """
 
@@ -24,11 +24,6 @@ from ..tensor.mutation import check_writable
 from ..tensor.tensor import Tensor, is_dense, new_tensor
 from .arrays import META, NO_DATA, MetaArray, Value, data_dependent, elementwise, plain, reserved, without_numbers
 
-# Primitives that move arrays between devices.
-_MOVES = {"transfer"}
-# Primitives whose results have data-dependent shapes.
-_DATA_DEPENDENT = {"masked_select"}
-
 
 def backend() -> Backend:
     """Return the backend of the device ``meta``; the first call wraps all primitives."""
@@ -43,7 +38,7 @@ def backend() -> Backend:
 
 
 def _evaluated(primitive: Primitive) -> None:
-    if primitive.name in _MOVES or getattr(primitive.forward, "traced", False):
+    if getattr(primitive.forward, "traced", False):
         return
     primitive.plans.clear()
     primitive.forward = _forward(primitive, primitive.forward)
@@ -68,11 +63,11 @@ def _forward(primitive: Primitive, forward: Callable[..., Value]) -> Callable[..
     def run_forward(*arrays: Value, **params: Value) -> Value:
         if not _has(arrays) and not (params and _has(params.values())):
             return forward(*arrays, **params)
-        if primitive.name in _DATA_DEPENDENT or _has_mask(params.get("index", ())):
+        if primitive.shaped is False or _has_mask(params.get("index", ())):
             raise data_dependent(primitive.name)
         if any(type(x) is np.ndarray and x.ndim for x in arrays):
             raise RuntimeError("expected all tensors to be on the same device, but found meta and cpu")
-        if primitive.shaped is not None:
+        if callable(primitive.shaped):
             return primitive.shaped(reserved, *arrays, **params)
         by_element = primitive.elementwise and not primitive.view and not primitive.residuals
         if by_element and not any(isinstance(value, np.ndarray) for value in params.values()):
@@ -151,22 +146,16 @@ def _check_fits(out: Value, value: Value) -> None:
         raise ValueError(f"values of shape {np.shape(value)} cannot be written to elements of shape {out.shape}")
 
 
-# Operators that read elements, or whose results have data-dependent shapes.
-_READ = frozenset(
-    str.split("""
-    __bool__ __getitem__ allclose argwhere bincount cpu cuda equal getitem is_nonzero item lstsq masked_select nonzero
-    numpy one_hot repeat_interleave save sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor to to_sparse
-    to_sparse_coo to_sparse_csc to_sparse_csr tolist unique unique_consecutive
-    """)
-)
-
-
 def _on_zeros(name: str, function: Callable[..., Value], args: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:
     """Evaluate an operator that reads elements internally on zeros or identity matrices in place of meta arrays."""
     short = name.rpartition(".")[2]
     tensors = list(_tensors((*args, *kwargs.values())))
     without = [type(x.array) is MetaArray for x in tensors]
-    if short in _READ or True not in without or any(x.array.ndim for x, meta in zip(tensors, without) if not meta):
+    if (
+        hasattr(function, "reads_elements")
+        or True not in without
+        or any(x.array.ndim for x, meta in zip(tensors, without) if not meta)
+    ):
         return NotImplemented
     writes = short == "__setitem__" or short.endswith("_") and not short.endswith("__")
     if writes and args:

@@ -86,7 +86,7 @@ def _in_memory(memory: Array, layout: Layout) -> Array:
     return backend_of(memory).strided(memory, layout.start, layout.shape, layout.strides, layout.dtype)
 
 
-def _move(x: Any, source: Layout, target: Layout, extent: int) -> Array:
+def _move(x: Array, source: Layout, target: Layout, extent: int) -> Array:
     """Write x to a zeroed buffer in the layout ``source`` and return the elements read in the layout ``target``.
 
     Elements of the source that share a place are added, so the adjoint of a move is the move with the layouts swapped.
@@ -107,7 +107,7 @@ def _move(x: Any, source: Layout, target: Layout, extent: int) -> Array:
     return _in_memory(memory, target).copy()
 
 
-def _mean_of_shared(x: Any, base: Layout, extent: int) -> Array:
+def _mean_of_shared(x: Array, base: Layout, extent: int) -> Array:
     """Divide each element by the number of elements that share its place, so that adding them gives their mean."""
     if not overlaps_itself(base):
         return x
@@ -123,7 +123,7 @@ def _embed(x: Array, place: Place) -> Array:
     return _mean_of_shared(_move(x, place.view, place.base, place.extent), place.base, place.extent)
 
 
-def _erase(x: Any, place: Place) -> Array:
+def _erase(x: Array, place: Place) -> Array:
     xp = backend_of(x).xp
     memory = xp.zeros(place.extent, "u1")
     whole, part = _in_memory(memory, place.base), _in_memory(memory, place.view)
@@ -138,7 +138,7 @@ def _erase(x: Any, place: Place) -> Array:
     return out
 
 
-def _overwrite(x: Any, y: Any, place: Place) -> Array:
+def _overwrite(x: Array, y: Array, place: Place) -> Array:
     memory = backend_of(x).xp.zeros(place.extent, "u1")
     whole, part = _in_memory(memory, place.base), _in_memory(memory, place.view)
     whole[...] = x
@@ -169,11 +169,13 @@ def _written_conjugate(g: Array, place: Place) -> Array:
     return MOVE(g.conj(), source=place.base, target=place.view, extent=place.extent).conj()
 
 
-MOVE: Primitive = Primitive("move", _move, "x", [_move_conjugate])
+MOVE: Primitive = Primitive("move", _move, "x", [_move_conjugate], narrow="native")
 EXTRACT: Primitive = Primitive("view", _extract, "x", [_embed_conjugate])
-EMBED: Primitive = Primitive("embed", _embed, "x", [_extract_conjugate])
-ERASE: Primitive = Primitive("erase", _erase, "x", [_erase_conjugate])
-OVERWRITE: Primitive = Primitive("overwrite", _overwrite, "x y", [_erase_conjugate, _written_conjugate])
+EMBED: Primitive = Primitive("embed", _embed, "x", [_extract_conjugate], narrow="native")
+ERASE: Primitive = Primitive("erase", _erase, "x", [_erase_conjugate], narrow="native")
+OVERWRITE: Primitive = Primitive(
+    "overwrite", _overwrite, "x y", [_erase_conjugate, _written_conjugate], narrow="native"
+)
 
 
 def _write_copy(out: Array, x: Array, y: Array) -> None:
@@ -181,7 +183,9 @@ def _write_copy(out: Array, x: Array, y: Array) -> None:
 
 
 def _replacing(name: str, old: Callable[[Array], Array] | None) -> Primitive:
-    return Primitive(name, lambda x, y: y, "x y", [old, lambda g: g], write=_write_copy, overwrites=True)
+    return Primitive(
+        name, lambda x, y: y, "x y", [old, lambda g: g], write=_write_copy, overwrites=True, narrow="native"
+    )
 
 
 # COPY writes y over x, whose gradient is 0, as in PyTorch. REPLACE writes a y that was computed from x, and gives the
@@ -257,7 +261,7 @@ def _is_view(plan: Plan) -> bool:
     return plan.primitive.view or plan.primitive is EXTRACT or plan.select is not None
 
 
-def _place_node(primitive: Primitive, parents: tuple[object, ...], place: Place, array: Any) -> Node:
+def _place_node(primitive: Primitive, parents: tuple[object, ...], place: Place, array: Array | _Shaped) -> Node:
     plan = primitive.plan(tuple(parent is not None for parent in parents))
     saved = [None] * len(primitive.layout)
     saved[primitive.position["place"]] = place  # type: ignore[call-overload]
@@ -467,7 +471,7 @@ def _fitting(primitive: Primitive, x: Tensor, others: tuple[object, ...]) -> lis
     return values
 
 
-def _stretches(value: Any, x: Any) -> bool:
+def _stretches(value: Array | np.generic, x: Array) -> bool:
     """Return whether the value broadcasts to the shape of x."""
     shape = x.shape[x.ndim - value.ndim :]
     return value.ndim <= x.ndim and all(length in (1, own) for length, own in zip(value.shape, shape, strict=True))

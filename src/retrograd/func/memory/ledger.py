@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 from weakref import ref
 
 from numpy import ndarray
@@ -12,7 +12,7 @@ from numpy import ndarray
 from ...core.arrays import Array
 from ...core.arrays.bfloat16 import bfloat16
 from ...core.arrays.devices import backend_of, is_array
-from ...core.arrays.dtypes import float32
+from ...core.arrays.dtypes import DType, float32
 from ...core.arrays.layout import cast
 from ...core.tensor.storage import Storage, storage_of
 from ...core.tensor.tensor import Tensor
@@ -56,6 +56,17 @@ class Memory(ref[Any]):
     def counted(self) -> bool:
         """Return whether the memory counts towards the budget."""
         return self.user is None and (self.fixed or self.holders > 0)
+
+
+class Budget(Protocol):
+    """A limit in bytes, and the statistics of its recomputations."""
+
+    limit: int
+    saved_dtype: DType | None
+    narrowed: int
+    peak: int
+    recomputations: int
+    seconds: float
 
 
 class Ledger:

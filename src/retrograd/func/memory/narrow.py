@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import NamedTuple
 from weakref import ref
 
 from numpy import ndarray
@@ -13,39 +13,10 @@ from ...core.arrays import Array
 from ...core.arrays.dtypes import float32
 from ...core.arrays.layout import place_of
 from ...core.graph.nodes import Node
-from .ledger import Half, Memory
-from .recipes import Call, Value, saved_places
+from .ledger import Half, Ledger, Memory
+from .recipes import saved_places
 
 SMALL = 1024  # bytes of an array below which it is not narrowed
-
-
-class Tape(Protocol):
-    """The attributes of a ``segments.Pool`` that this module uses."""
-
-    bytes: int
-    limit: int
-    lock: Any
-    visited: Call | None
-    target: Call | None
-
-    def memory_of(self, array: Array) -> Memory: ...
-    def hold(self, memory: Memory) -> bool: ...
-    def drop(self, memory: Memory) -> None: ...
-    def make_room(self) -> None: ...
-    def recount(self, call: Call, node: Node, halves: Sequence[Array] = (), values: Sequence[object] = ()) -> None: ...
-
-
-class Part(Protocol):
-    """The attributes of a ``segments.Segment`` that this module uses."""
-
-    closed: bool
-    narrowed: bool
-    externals: dict[Value, tuple[Any, object, Memory]]
-    unsaved: set[int]
-    outside: int | None
-    gain: tuple[int, int] | None
-
-    def calls(self) -> list[tuple[Call, Node]]: ...
 
 
 class View(NamedTuple):
@@ -65,64 +36,61 @@ class View(NamedTuple):
         return as_strided(flat[self.offset // whole.itemsize :], self.shape, self.strides)
 
 
+External = tuple[Array | View, object, Memory]  # the value, the Storage that protects it, and its memory
+
+
 class Narrowed:
     """Takes the place of the saved values of a node (see ``Released`` in core/graph/nodes.py)."""
 
-    __slots__ = ("_call", "_node", "_pool", "values")
+    __slots__ = ("_node", "_restored", "values")
 
-    def __init__(self, pool: Tape, call: Call, node: Node, values: list[object]) -> None:
-        self._pool, self._call, self._node, self.values = pool, call, ref(node), values
+    def __init__(self, node: Node, values: list[object], restored: Callable[[Node], None]) -> None:
+        self._node, self.values, self._restored = ref(node), values, restored
 
     def restore(self) -> None:
-        """Restore the node's saved values, in float32."""
-        node, pool = self._node(), self._pool
-        if node is None or node.saved is not self:
-            return
-        node.saved = tuple([_map(value, View, View.restored) for value in self.values])
-        with pool.lock:
-            pool.recount(self._call, node)
-            if pool.bytes > pool.limit:
-                pool.make_room()
+        """Return the values to the node, in float32."""
+        node = self._node()
+        if node is not None and node.saved is self:
+            node.saved = tuple([_map(value, View, View.restored) for value in self.values])
+            self._restored(node)
 
 
-def narrow(pool: Tape, segment: Part) -> None:
-    """Convert a segment's saved arrays, and the values of earlier segments that its calls read, to bfloat16."""
-    segment.closed = segment.narrowed = True
-    for call, node in segment.calls():
-        if call.held and call is not pool.visited and call is not pool.target and type(node.saved) is tuple:
-            _narrow_node(pool, call, node)
-    for value, (array, storage, memory) in segment.externals.items():
-        view = _view(pool, array) if isinstance(array, ndarray) else None
-        if view is not None:
-            half = pool.memory_of(view.half.array)
-            pool.hold(half)
-            pool.drop(memory)
-            if memory.key in segment.unsaved:
-                segment.unsaved.remove(memory.key)
-                segment.unsaved.add(half.key)
-            segment.externals[value] = view, storage, half
-    segment.outside = segment.gain = None
-
-
-def _narrow_node(pool: Tape, call: Call, node: Node) -> None:
-    places, halves = saved_places(node.plan), list[Half]()
+def narrow_node(ledger: Ledger, node: Node, restored: Callable[[Node], None]) -> list[object]:
+    """Keep what a node saved in bfloat16, until it is restored; return all that it holds, if an array was narrowed."""
+    places, halves = saved_places(node.plan), list[object]()
 
     def narrowed(array: Array) -> object:
-        view = _view(pool, array)
+        view = _view(ledger, array)
         if view is None:
             return array
-        halves.append(view.half)
+        halves.append(view.half.array)
         return view
 
     values = [_map(value, ndarray, narrowed) if place in places else value for place, value in enumerate(node.saved)]
-    if halves:
-        node.saved = Narrowed(pool, call, node, values)
-        pool.recount(call, node, [half.array for half in halves], values)
+    if not halves:
+        return []
+    node.saved = Narrowed(node, values, restored)
+    return halves + values
 
 
-def _view(pool: Tape, array: Array) -> View | None:
-    """Return a View that replaces the array; None if that would free no memory, or the array is not float32."""
-    memory = pool.memory_of(array)
+def narrowed_external(ledger: Ledger, external: External, unsaved: set[int]) -> External:
+    """Return an external of a segment in bfloat16, if that frees memory."""
+    array, storage, memory = external
+    view = _view(ledger, array) if isinstance(array, ndarray) else None
+    if view is None:
+        return external
+    half = ledger.memory_of(view.half.array)
+    ledger.hold(half)
+    ledger.drop(memory)
+    if memory.key in unsaved:
+        unsaved.remove(memory.key)
+        unsaved.add(half.key)
+    return view, storage, half
+
+
+def _view(ledger: Ledger, array: Array) -> View | None:
+    """Return a view of a narrowed array; None if that would free no memory, or the array is not float32."""
+    memory = ledger.memory_of(array)
     whole = memory()
     if memory.fixed or memory.user is not None or array.dtype != float32 or array.nbytes < SMALL:
         return None

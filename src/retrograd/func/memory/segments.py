@@ -18,26 +18,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from itertools import count
 from math import prod
 from threading import RLock
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any
 from weakref import ref
 
 from numpy import ndarray
 
 from ...core.arrays import Array
 from ...core.arrays.devices import is_array
-from ...core.arrays.dtypes import DType
 from ...core.arrays.fp_warnings import silent
 from ...core.graph.nodes import NOTHING, Node
 from ...core.graph.plan import Plan
 from ...core.tensor.storage import Storage, Token, storage_of
 from ...core.tensor.tensor import Tensor
 from .cuts import MASK, SHIFT, Cuts
-from .ledger import Ledger, Memory
-from .narrow import Narrowed, View, narrow
+from .ledger import Budget, Ledger, Memory
+from .narrow import External, Narrowed, View, narrow_node, narrowed_external
 from .recipes import Call, Recreatable, Source, Value, is_value, must_run, producer, recreated, saved_places
 
 LESSONS = 8  # the number of latest segments from which the places of the next cuts are learned
@@ -52,17 +52,6 @@ _Step = tuple[Call, Node, bool, tuple[Value, ...], tuple[Value, ...]]
 _Values = dict[Value, tuple[Array, object]]  # the arrays of values, with their Storages, so that writes go to copies
 
 
-class Budget(Protocol):
-    """A limit in bytes, and the statistics of its recomputations."""
-
-    limit: int
-    saved_dtype: DType | None
-    narrowed: int
-    peak: int
-    recomputations: int
-    seconds: float
-
-
 class Segment:
     """A part of the tape: its nodes, and the values of earlier segments that their calls read."""
 
@@ -74,7 +63,7 @@ class Segment:
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
         self.nodes: list[ref[Node]] = []
-        self.externals: dict[Value, tuple[Array | View, object, Memory]] = {}
+        self.externals: dict[Value, External] = {}
         self.unsaved: set[int] = set()  # the keys of externals' memory that no node of the segment has saved
         self.bytes = 0  # bytes that its nodes saved, without the externals, whether freed or not
         self.closed = False
@@ -201,16 +190,34 @@ class Pool(Ledger):
                         segment.unsaved.remove(memory.key)
         call.held = tuple(held)
 
-    def recount(self, call: Call, node: Node, halves: Sequence[Array] = (), values: Sequence[object] = ()) -> None:
-        """Count a node's memory again, after its arrays were restored, or narrowed to ``halves`` among ``values``."""
+    def narrow(self, segment: Segment) -> None:
+        """Keep what the nodes of a segment saved, and its externals, in bfloat16."""
+        segment.closed = segment.narrowed = True
+        for call, node in segment.calls():
+            if call.held and call is not self.visited and call is not self.target and type(node.saved) is tuple:
+                saved = narrow_node(self, node, partial(self.restored, call))
+                if saved:
+                    self.recount(call, saved, range(len(saved)))
+                for budget in self.budgets:
+                    budget.narrowed += bool(saved)
+        for value, external in segment.externals.items():
+            segment.externals[value] = narrowed_external(self, external, segment.unsaved)
+        segment.outside = segment.gain = None
+
+    def restored(self, call: Call, node: Node) -> None:
+        """Count what a node holds after it was narrowed."""
+        with self.lock:
+            self.recount(call, node.saved, saved_places(node.plan))
+            if self.bytes > self.limit:
+                self.make_room()
+
+    def recount(self, call: Call, saved: Sequence[object], places: Sequence[int]) -> None:
+        """Count the arrays at these places instead of what a call's node held; the segment's size is the same."""
         self.uncount(call)
-        for budget in self.budgets:
-            budget.narrowed += bool(halves)
         segment = call.segment
         if isinstance(segment, Segment):
             before = segment.bytes
-            saved: Sequence[object] = (*halves, *values) if halves else node.saved
-            self.count_saved(call, saved, range(len(saved)) if halves else saved_places(node.plan), segment)
+            self.count_saved(call, saved, places, segment)
             segment.bytes = before
 
     def live(self) -> list[Segment]:
@@ -309,7 +316,7 @@ class Pool(Ledger):
         if any(budget.saved_dtype is not None for budget in self.budgets):
             for segment in segments[: end - 1]:
                 if not segment.released and not segment.narrowed:
-                    narrow(self, segment)
+                    self.narrow(segment)
                     if self.bytes <= goal:
                         return
         before = self.fixed + sum([segment.external_bytes() for segment in segments[:start]])

@@ -18,7 +18,7 @@ from ..table.registry import operator
 from ..table.types import Operand, Size
 
 
-@operator(differentiable=False)
+@operator(differentiable=False, reads_elements=True)
 @called_per_example
 def argwhere(input: Tensor) -> Tensor:
     """The indices of the nonzero elements, one row per element, in row-major order: ``nonzero(input)``.

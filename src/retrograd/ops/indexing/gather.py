@@ -15,9 +15,8 @@ from ..table.registry import operator
 from .indexing import Index, reading
 from .positions import along, bool_mask, check_range, mask_index, mesh, positions, vector
 
-GATHER, INDEX_SELECT, TAKE, MASKED_SELECT, TAKE_ALONG_DIM = (
-    reading(name) for name in ("gather", "index_select", "take", "masked_select", "take_along_dim")
-)
+GATHER, INDEX_SELECT, TAKE, TAKE_ALONG_DIM = map(reading, ("gather", "index_select", "take", "take_along_dim"))
+MASKED_SELECT = reading("masked_select", shaped=False)
 
 
 @operator(derivative="added at positions", args="index from 0")
@@ -129,7 +128,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
     return apply(TAKE, (flatten(x),), {"index": Index((index.array,), (storage_of(index),))})
 
 
-@operator()
+@operator(reads_elements=True)
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """``input[mask]``: the elements where the mask is True, in row-major order.
 

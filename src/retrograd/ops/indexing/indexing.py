@@ -310,14 +310,15 @@ GETITEM: Primitive = Primitive(
 )
 
 
-def reading(name: str) -> Primitive:
-    """Return a primitive that reads at arrays of positions."""
+def reading(name: str, shaped: bool | None = None) -> Primitive:
+    """Return a primitive that reads at arrays of positions; ``shaped`` as in ``Primitive``."""
     return Primitive(
         name,
         read_at,
         "x",
         [lambda g, index, x_shape: ACCUMULATE(g, index=index, shape=x_shape)],
         batch=batching.reading,
+        shaped=shaped,
     )
 
 
@@ -413,7 +414,7 @@ def _placed(g: Array, index: Index) -> Array:
     return READ_LAST(g, index=index) if index.repeats else READ(g, index=index)
 
 
-@operator(namespace="Tensor", name="__getitem__")
+@operator(namespace="Tensor", name="__getitem__", reads_elements=True)
 def getitem(self: Tensor, index: IndexLike) -> Tensor:
     """``self[index]``, with any index of NumPy: integers, slices, None, Ellipsis, arrays of positions, masks.
 

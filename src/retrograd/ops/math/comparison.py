@@ -235,7 +235,7 @@ def _tolerance(value: float, argument: str) -> float:
     return float(number(value, argument))
 
 
-@operator(differentiable=False, like=isclose)
+@operator(differentiable=False, like=isclose, reads_elements=True)
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
     """``|input - other| <= atol + rtol * |other|`` everywhere, as a Python bool: ``isclose`` of all elements.
 
@@ -248,7 +248,7 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
     return bool(isclose(input, other, rtol, atol, equal_nan).array.all())
 
 
-@operator(differentiable=False, dtype="any")
+@operator(differentiable=False, dtype="any", reads_elements=True)
 def equal(input: Tensor, other: Tensor) -> bool:
     """``input == other`` everywhere and of one shape, as a Python bool; false where there is a NaN.
 

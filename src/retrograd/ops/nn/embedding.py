@@ -56,6 +56,7 @@ EMBEDDING: Primitive = Primitive(
     "x",
     [_embedding_rule],
     batch=composed(_embedding_composite),
+    narrow="native",
 )
 
 
@@ -304,7 +305,7 @@ def _bags(index: Tensor, offsets: Operand | None, include_last: bool) -> tuple[A
     return _bag_of(new_tensor(starts), shape[0]).array, starts.size
 
 
-@operator(namespace="nn.functional", method=False, differentiable=False)
+@operator(namespace="nn.functional", method=False, differentiable=False, reads_elements=True)
 @also_named(input="tensor")
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """``1 if k = tensor else 0`` for k from 0 to ``num_classes - 1``, along a new last dimension.

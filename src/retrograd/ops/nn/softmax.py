@@ -55,7 +55,14 @@ def _logsumexp_vjp(g: Array, x: Array, ans: Array, dim: tuple[int, ...] | None, 
 
 
 LOGSUMEXP = Primitive(
-    "logsumexp", _logsumexp, "x", [_logsumexp_vjp], signals=True, contiguous=True, batch=batching.along("dim")
+    "logsumexp",
+    _logsumexp,
+    "x",
+    [_logsumexp_vjp],
+    signals=True,
+    contiguous=True,
+    batch=batching.along("dim"),
+    by_rows=True,
 )
 
 
@@ -105,7 +112,12 @@ def _log_softmax_backward(g: Array, ans: Array, dim: int) -> Array:
 
 
 SOFTMAX = Primitive(
-    "softmax", _softmax, "x", [lambda g, ans, dim: _softmax_backward(g, ans, dim=dim)], batch=batching.along("dim")
+    "softmax",
+    _softmax,
+    "x",
+    [lambda g, ans, dim: _softmax_backward(g, ans, dim=dim)],
+    batch=batching.along("dim"),
+    by_rows=True,
 )
 LOG_SOFTMAX = Primitive(
     "log_softmax",
@@ -113,6 +125,7 @@ LOG_SOFTMAX = Primitive(
     "x",
     [lambda g, ans, dim: _log_softmax_backward(g, ans, dim=dim)],
     batch=batching.along("dim"),
+    by_rows=True,
 )
 
 

@@ -74,7 +74,7 @@ def _extreme(name: str, method: str, rule: Rule = _extreme_vjp) -> Primitive:
         return batching.flattened({"dim": 1}, primitive)(call)
 
     batch = batching.along("dim") if rule is _extreme_vjp else of_all
-    return Primitive(name, forward, "x", [rule], signals=True, contiguous=True, batch=batch)
+    return Primitive(name, forward, "x", [rule], signals=True, contiguous=True, batch=batch, by_rows=True)
 
 
 AMAX, AMIN = _extreme("amax", "max"), _extreme("amin", "min")

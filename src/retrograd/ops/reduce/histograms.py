@@ -61,7 +61,7 @@ def histc(input: Operand, bins: int = 100, min: float = 0, max: float = 0) -> Te
     return new_tensor(xp.bincount(place, minlength=bins).astype(array.dtype))
 
 
-@operator(differentiable=False, real=True)
+@operator(differentiable=False, real=True, reads_elements=True)
 @called_per_example
 def bincount(input: Operand, weights: Operand | None = None, minlength: int = 0) -> Tensor:
     """``y_n = sum_i [x_i = n] weights_i``: the number of occurrences of 0, 1, 2, ..., or the sums of their weights.

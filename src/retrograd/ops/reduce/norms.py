@@ -66,7 +66,9 @@ def _norm_vjp(g: Array, x: Array, ans: Array, p: float, dim: tuple[int, ...] | N
 
 
 # The p-norm for any real p, including 0 (the number of non-zeros), inf and -inf; for complex numbers, apply abs first.
-NORM = Primitive("norm", by_lanes(_norm), "x", [_norm_vjp], signals=True, contiguous=True, batch=batching.along("dim"))
+NORM = Primitive(
+    "norm", by_lanes(_norm), "x", [_norm_vjp], signals=True, contiguous=True, batch=batching.along("dim"), by_rows=True
+)
 
 
 def p_norm(x: Tensor, p: float, dim: Dims | None, keepdim: bool) -> Tensor:

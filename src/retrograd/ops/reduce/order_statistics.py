@@ -128,7 +128,14 @@ def _median_composite(x: Tensor, ignore_nan: bool) -> Tensor:
 
 
 MEDIAN_OF_ALL = Primitive(
-    "median", _median_of_all, "x", [equal_share_vjp], signals=True, contiguous=True, batch=composed(_median_composite)
+    "median",
+    _median_of_all,
+    "x",
+    [equal_share_vjp],
+    signals=True,
+    contiguous=True,
+    batch=composed(_median_composite),
+    by_rows=True,
 )
 
 

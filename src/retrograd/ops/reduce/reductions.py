@@ -70,6 +70,7 @@ SUM = Primitive(
     [lambda g, x_shape, dim, keepdim: _repeated(g, x_shape, dim, keepdim)],
     signals=True,
     batch=batching.along("dim"),
+    by_rows=True,
 )
 MEAN = Primitive(
     "mean",
@@ -78,6 +79,7 @@ MEAN = Primitive(
     [lambda g, x_shape, dim, keepdim: _repeated(divided(g, count(x_shape, dim)), x_shape, dim, keepdim)],
     signals=True,
     batch=batching.along("dim"),
+    by_rows=True,
 )
 
 
@@ -147,7 +149,7 @@ def _prod_examples(call: Call) -> Any:
     return result.reshape((call.size,) + (1,) * call.ndim()) if call.params.get("keepdim") else result
 
 
-PROD = Primitive("prod", _prod, "x", [_prod_vjp], signals=True, contiguous=True, batch=_prod_examples)
+PROD = Primitive("prod", _prod, "x", [_prod_vjp], signals=True, contiguous=True, batch=_prod_examples, by_rows=True)
 
 
 @operator(shape="reduced dimension", dtype="integer sum", args="dtype converts")

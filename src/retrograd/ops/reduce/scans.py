@@ -101,6 +101,7 @@ CUMSUM: Primitive = Primitive(
     signals=True,
     contiguous=True,
     batch=batching.along("dim"),
+    shaped=True,
 )
 
 # d/dx[i] = (x[0] ... x[i-1]) * sum over k >= i of g[k] x[i+1] ... x[k]: correct for zeros, to every order.
@@ -112,6 +113,7 @@ CUMPROD = Primitive(
     signals=True,
     contiguous=True,
     batch=batching.along("dim"),
+    shaped=True,
 )
 
 
@@ -180,8 +182,8 @@ _scan_in_place("cumprod", cumprod)
 
 # Extremes
 
-CUMMAX = picking("cummax", repeats=True)
-CUMMIN = picking("cummin", repeats=True)
+CUMMAX = picking("cummax", repeats=True, by_rows=False)
+CUMMIN = picking("cummin", repeats=True, by_rows=False)
 
 
 def _extremes(primitive: Primitive, combine: np.ufunc, input: Operand, dim: Dim) -> ValuesIndices:

@@ -44,7 +44,7 @@ def unique(
     return_counts: bool = False,
     dim: Dim | None = None,
 ) -> Tensor | tuple[Tensor, ...]: ...
-@operator()
+@operator(reads_elements=True)
 def unique(
     input: Operand,
     sorted: bool = True,
@@ -95,7 +95,7 @@ def unique_consecutive(
 def unique_consecutive(
     input: Operand, return_inverse: bool = False, return_counts: bool = False, dim: Dim | None = None
 ) -> Tensor | tuple[Tensor, ...]: ...
-@operator(like=unique)
+@operator(like=unique, reads_elements=True)
 def unique_consecutive(
     input: Operand, return_inverse: bool = False, return_counts: bool = False, dim: Dim | None = None
 ) -> Tensor | tuple[Tensor, ...]:
@@ -215,7 +215,7 @@ def bucketize(input: Operand, boundaries: Operand, *, out_int32: bool = False, r
 def nonzero(input: Operand, *, as_tuple: Literal[False] = False) -> Tensor: ...
 @overload
 def nonzero(input: Operand, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
-@operator(differentiable=False, dtype="int64")
+@operator(differentiable=False, dtype="int64", reads_elements=True)
 def nonzero(input: Operand, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
     """``i`` with ``x_i != 0``: the indices of the elements that are not zero, in row-major order.
 

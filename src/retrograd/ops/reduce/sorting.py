@@ -88,10 +88,11 @@ def _place_once(x: Array, index: Array, dim: int, shape: tuple[int, ...]) -> Arr
     return out
 
 
-def picking(name: str, *, repeats: bool = False) -> Primitive:
+def picking(name: str, *, repeats: bool = False, by_rows: bool = True) -> Primitive:
     """Return a primitive that selects the elements of x at ``index`` along ``dim``.
 
-    ``repeats`` says that an element may be selected several times, so that its cotangents must be added.
+    ``repeats`` says that an element may be selected several times, so that its cotangents must be added, and
+    ``by_rows`` that all elements along ``dim`` decide which ones are selected.
     """
     place = Primitive(
         f"{name}_backward",
@@ -106,6 +107,7 @@ def picking(name: str, *, repeats: bool = False) -> Primitive:
         "x index",
         [lambda g, index, x_shape, dim: place(g.reshape(index.shape), index, dim=dim, shape=x_shape), None],
         batch=batching.along("dim"),
+        by_rows=by_rows,
     )
     return pick
 

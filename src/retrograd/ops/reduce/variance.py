@@ -69,8 +69,12 @@ def _std_vjp(g: Array, x: Array, ans: Array, dim: tuple[int, ...] | None, correc
     return _var_vjp(np.where(zero, 0, g) / np.where(zero, 1, 2 * ans), x, dim, correction, keepdim)
 
 
-VAR = Primitive("var", by_lanes(_var), "x", [_var_vjp], signals=True, contiguous=True, batch=batching.along("dim"))
-STD = Primitive("std", by_lanes(_std), "x", [_std_vjp], signals=True, contiguous=True, batch=batching.along("dim"))
+VAR = Primitive(
+    "var", by_lanes(_var), "x", [_var_vjp], signals=True, contiguous=True, batch=batching.along("dim"), by_rows=True
+)
+STD = Primitive(
+    "std", by_lanes(_std), "x", [_std_vjp], signals=True, contiguous=True, batch=batching.along("dim"), by_rows=True
+)
 
 
 def _about_mean(

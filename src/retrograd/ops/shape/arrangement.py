@@ -131,7 +131,7 @@ REPEAT_INTERLEAVE: Primitive = Primitive(
 REPEAT_BY_COUNTS: Primitive = reading("repeat_interleave")
 
 
-@operator()
+@operator(reads_elements=True)
 def repeat_interleave(
     input: Tensor, repeats: Dims | Tensor | None = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
@@ -206,7 +206,9 @@ def _roll(x: Array, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Array:
     return copies.joined((x[(*before, slice(start, None))], x[(*before, slice(start))]), dims[0])
 
 
-FLIP: Primitive = Primitive("flip", _flip, "x", [lambda g, dims: FLIP(g, dims=dims)], batch=batching.along("dims"))
+FLIP: Primitive = Primitive(
+    "flip", _flip, "x", [lambda g, dims: FLIP(g, dims=dims)], batch=batching.along("dims"), shaped=True
+)
 ROLL: Primitive = Primitive(
     "roll",
     _roll,
@@ -214,6 +216,7 @@ ROLL: Primitive = Primitive(
     [lambda g, shifts, dims: ROLL(g, shifts=tuple([-shift for shift in shifts]), dims=dims)],
     contiguous=True,
     batch=batching.along("dims"),
+    shaped=True,
 )
 ROT90: Primitive = Primitive(
     "rot90",
@@ -221,6 +224,7 @@ ROT90: Primitive = Primitive(
     "x",
     [lambda g, k, dims: ROT90(g, k=-k, dims=dims)],
     batch=batching.along("dims"),
+    shaped=True,
 )
 
 
@@ -389,6 +393,7 @@ TRIL: Primitive = Primitive(
     "x",
     [lambda g, diagonal: TRIL(g, diagonal=diagonal)],
     batch=batching.in_front,
+    shaped=True,
 )
 TRIU: Primitive = Primitive(
     "triu",
@@ -396,6 +401,7 @@ TRIU: Primitive = Primitive(
     "x",
     [lambda g, diagonal: TRIU(g, diagonal=diagonal)],
     batch=batching.in_front,
+    shaped=True,
 )
 
 

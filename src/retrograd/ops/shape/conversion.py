@@ -43,13 +43,13 @@ def _contiguous(x: Array) -> Array:
 
 
 # The engine casts a gradient to the dtype of its input, so the rule of a cast is the identity.
-CAST = Primitive("cast", _cast, "x", [lambda g: g], elementwise=True, signals=True)
-DISCRETE_CAST = Primitive("cast", _cast, "x", signals=True, batch=in_front)
-CLONE = Primitive("clone", _clone, "x", [lambda g: g], elementwise=True)
-CONTIGUOUS = Primitive("contiguous", _contiguous, "x", [lambda g: g], elementwise=True)
+CAST = Primitive("cast", _cast, "x", [lambda g: g], elementwise=True, signals=True, narrow="native")
+DISCRETE_CAST = Primitive("cast", _cast, "x", signals=True, batch=in_front, narrow="native")
+CLONE = Primitive("clone", _clone, "x", [lambda g: g], elementwise=True, narrow="native")
+CONTIGUOUS = Primitive("contiguous", _contiguous, "x", [lambda g: g], elementwise=True, narrow="native")
 
 
-def _transfer(x: Array, device: Device) -> tuple[Any, Device]:
+def _transfer(x: Array, device: Device) -> tuple[Array, Device]:
     source = backend_of(x)
     target = backend_for(device)
     array = x if source is target else source.to_numpy(x)
@@ -57,7 +57,14 @@ def _transfer(x: Array, device: Device) -> tuple[Any, Device]:
 
 
 TRANSFER: Primitive = Primitive(
-    "transfer", _transfer, "x", [lambda g, source: TRANSFER(g, device=source)], elementwise=True, residuals="source"
+    "transfer",
+    _transfer,
+    "x",
+    [lambda g, source: TRANSFER(g, device=source)],
+    elementwise=True,
+    residuals="source",
+    shaped=lambda make, x, device: _transfer(x, device),  # from and to any device
+    narrow="native",
 )
 
 
@@ -104,7 +111,7 @@ def astype(self: Tensor, dtype: DTypeLike, copy: bool = True) -> Tensor:
     return _converted(operand(self), _as_dtype(dtype), copy=copy)
 
 
-@operator(namespace="Tensor", dtype="to dtype", like=astype)
+@operator(namespace="Tensor", dtype="to dtype", like=astype, reads_elements=True)
 def to(
     self: Tensor,
     *args: Tensor | DTypeLike | DeviceLike | bool | None,
@@ -275,7 +282,7 @@ for _name, _dtype in {
     _dtype_method(_name, _dtype)
 
 
-@operator(namespace="Tensor", derivative="moved")
+@operator(namespace="Tensor", derivative="moved", reads_elements=True)
 def cpu(self: Tensor, memory_format: object = None) -> Tensor:
     """``out = self``, on the CPU; ``self`` itself if it is there already.
 
@@ -285,7 +292,7 @@ def cpu(self: Tensor, memory_format: object = None) -> Tensor:
     return _converted(self, device=Device("cpu"))
 
 
-@operator(namespace="Tensor", derivative="moved")
+@operator(namespace="Tensor", derivative="moved", reads_elements=True)
 def cuda(
     self: Tensor, device: int | DeviceLike | None = None, non_blocking: bool = False, memory_format: object = None
 ) -> Tensor:

@@ -138,6 +138,7 @@ def operator(
     args: str = "",
     raises: str = "",
     like: Callable[..., object] | None = None,
+    reads_elements: bool = False,
 ) -> Callable[[Function], Function]:
     """Register a function in the operator table, and as a method of Tensor.
 
@@ -160,10 +161,13 @@ def operator(
         args: descriptions of arguments, keys of ``wording.PARTICULAR_ARGUMENTS``: ``"input 1-d, dtype converts"``.
         raises: further errors, keys of ``wording.REFUSALS``: ``"square, singular"``.
         like: an operator whose docstring provides missing sections.
+        reads_elements: elements decide the result's shape, or leave the device: meta tensors have none.
     """
 
     def enter(plain: Function) -> Function:
         _take_numpys_names(plain)
+        if reads_elements:
+            plain.__dict__["reads_elements"] = True
         public = name or plain.__name__.rstrip("_")
         if plain.__doc__:  # not with python -OO
             definition = (

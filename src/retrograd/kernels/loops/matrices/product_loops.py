@@ -205,27 +205,23 @@ def _block_dot(typing_context, x, w, scales, blocks):
     return types.float32(types.int64, types.int64, types.int64, types.int64), generate
 
 
-@shared("reassoc", "contract", noalias=True)
-def bfloat16_rows(x, w, out, start, stop):
-    """Compute columns of ``out = x @ w.T``."""
-    for j in range(start, stop):
-        column = w[j]
-        for i in range(len(x)):
-            row, total = x[i], np.float32(0)
-            for k in range(column.size):
-                total += row[k] * np.uint32(np.uint32(column[k]) << np.uint32(16)).view(np.float32)
-            out[i, j] = total
+def _rows(name, number):
+    """Return a loop that computes columns of ``out = x @ w.T`` for 16 bits of each ``number``."""
+
+    def body(x, w, out, start, stop):
+        for j in range(start, stop):
+            column = w[j]
+            for i in range(len(x)):
+                row, total = x[i], np.float32(0)
+                for k in range(column.size):
+                    total += row[k] * number(column[k])
+                out[i, j] = total
+
+    body.__name__ = name
+    return shared("reassoc", "contract", noalias=True)(body)
 
 
-@shared("reassoc", "contract", noalias=True)
-def float16_rows(x, w, out, start, stop):
-    for j in range(start, stop):
-        column = w[j]
-        for i in range(len(x)):
-            row, total = x[i], np.float32(0)
-            for k in range(column.size):
-                total += row[k] * _half(column[k])
-            out[i, j] = total
+bfloat16_rows, float16_rows = _rows("bfloat16_rows", wide), _rows("float16_rows", _half)
 
 
 @shared()

@@ -43,7 +43,7 @@ def _cholesky_rule(g: Array, ans: Array) -> Array:
     return hermitian(transposed(SOLVE_TRIANGULAR(adjoint(ans), transposed(half), upper=True, unit=False)))
 
 
-CHOLESKY = Primitive("linalg.cholesky", _cholesky, "x", [_cholesky_rule], batch=in_front)
+CHOLESKY = Primitive("linalg.cholesky", _cholesky, "x", [_cholesky_rule], batch=in_front, shaped=True)
 
 
 def _cholesky_of(value: Operand, argument: str, upper: bool) -> Tensor:

@@ -10,12 +10,15 @@ import numpy as np
 from numpy import ndarray
 
 from ....core.arrays import Array
+from ....core.arrays.dtypes import float32
+from ....core.arrays.layout import cast
 from ....core.arrays.summation import LARGE, accurate_sum, adding
 from ....core.errors import describe
 from ....core.graph.primitive import Primitive, apply, operand
 from ....core.graph.recomputed import recompute_input
 from ....core.tensor.tensor import Tensor
 from ....kernels.loops.elements.ufuncs import written
+from ....kernels.loops.matrices import compact
 from ....kernels.loops.matrices.products import dot as product
 from ...table.registry import operator
 from ...table.types import Operand
@@ -228,3 +231,37 @@ def bilinear(input1: Operand, input2: Operand, weight: Operand, bias: Operand | 
     if b.array.shape != (out,):
         raise RuntimeError(f"expected bias ({out},) for weight {describe(w)}, got {describe(b)}")
     return result + b
+
+
+# The map by a constant matrix that is stored as `kernels/loops/matrices/compact.py` describes.
+
+
+def _compact(x: Array, w: Array, scales: Array, back: bool) -> Array:
+    """Return ``x @ w.T``, or ``x @ w`` with ``back``, for a constant matrix in fewer bits, in float32 or wider."""
+    rows = as_rows(x)
+    narrow = x.dtype.itemsize < 4
+    out = (compact.back if back else compact.dot)(cast(rows, float32) if narrow else rows, w, scales)
+    return (cast(out, x.dtype) if narrow else out).reshape(x.shape[:-1] + out.shape[1:])
+
+
+def _compact_batch(call: Call) -> Tensor:
+    """Multiply all examples together, by one matrix."""
+    if call.mapped[1] or call.mapped[2]:
+        raise NotImplementedError("the weight is a constant, and must be the same for all examples of vmap")
+    return call.below(call.values)
+
+
+def _compact_shape(make: Callable[..., ndarray], x: ndarray, w: ndarray, scales: ndarray, back: bool) -> ndarray:
+    return make((*x.shape[:-1], w.shape[int(back)]), x.dtype)
+
+
+COMPACT_LINEAR: Primitive = Primitive(
+    "compact_linear",
+    _compact,
+    "x w scales",
+    [lambda g, w, scales, back: COMPACT_LINEAR(g, w, scales, back=not back), None, None],
+    batch=_compact_batch,
+    shaped=_compact_shape,
+    halves=_compact,
+    narrow="native",
+)

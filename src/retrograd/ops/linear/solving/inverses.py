@@ -40,7 +40,7 @@ def _inv_rule(g: Array, ans: Array) -> Array:
     return -MATMUL(MATMUL(t, g), t)
 
 
-INV = Primitive("linalg.inv", _invert, "x", [_inv_rule], batch=in_front)
+INV = Primitive("linalg.inv", _invert, "x", [_inv_rule], batch=in_front, shaped=True)
 
 
 def _columns(g: Array) -> Array:
@@ -68,7 +68,9 @@ def _cofactors_rule(g: Array, x: Array, ans: Array) -> Any:
 
 
 COFACTORS = Primitive("cofactors", _cofactors, "x", [_cofactors_rule], batch=in_front)
-DET = Primitive("linalg.det", np.linalg.det, "x", [lambda g, x: _columns(g) * COFACTORS(x)], batch=in_front)
+DET = Primitive(
+    "linalg.det", np.linalg.det, "x", [lambda g, x: _columns(g) * COFACTORS(x)], batch=in_front, shaped=True
+)
 
 
 def _slogdet_rule(g: tuple[Array, ...], x: Array, ans: tuple[Array, ...]) -> Array:
@@ -80,7 +82,13 @@ def _slogdet_rule(g: tuple[Array, ...], x: Array, ans: tuple[Array, ...]) -> Arr
 
 
 SLOGDET = Primitive(
-    "linalg.slogdet", lambda x: tuple(np.linalg.slogdet(x)), "x", [_slogdet_rule], outputs=2, batch=in_front
+    "linalg.slogdet",
+    lambda x: tuple(np.linalg.slogdet(x)),
+    "x",
+    [_slogdet_rule],
+    outputs=2,
+    batch=in_front,
+    shaped=True,
 )
 
 
@@ -284,7 +292,7 @@ def _expm_rule(g: Array, x: Array) -> Array:
     return MATRIX_EXP(np.concatenate([top, bottom], axis=-2))[..., :n, n:]
 
 
-MATRIX_EXP = Primitive("matrix_exp", _expm, "x", [_expm_rule], batch=in_front)
+MATRIX_EXP = Primitive("matrix_exp", _expm, "x", [_expm_rule], batch=in_front, shaped=True)
 
 
 @operator(shape="square", dtype="matrix", raises="square")

@@ -166,7 +166,7 @@ class LstsqResult(NamedTuple):
     singular_values: Tensor
 
 
-@operator(namespace="linalg", method=False, dtype="equal matrix", raises="convergence")
+@operator(namespace="linalg", method=False, dtype="equal matrix", raises="convergence", reads_elements=True)
 @also_named(input="A", b="B")
 def lstsq(
     A: Operand,

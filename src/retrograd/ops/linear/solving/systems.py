@@ -64,7 +64,7 @@ def _solve_triangular_rule(
 
 
 SOLVE: Primitive = Primitive(
-    "linalg.solve", _solve, "a b", vjp=_solve_rule, promote="strict", batch=in_front, contiguous=True
+    "linalg.solve", _solve, "a b", vjp=_solve_rule, promote="strict", batch=in_front, contiguous=True, shaped=True
 )
 SOLVE_TRIANGULAR: Primitive = Primitive(
     "linalg.solve_triangular",
@@ -74,6 +74,7 @@ SOLVE_TRIANGULAR: Primitive = Primitive(
     promote="strict",
     batch=in_front,
     contiguous=True,
+    shaped=True,
 )
 
 

@@ -19,7 +19,10 @@ from .sparse import CompressedTensor, SparseTensor, compressed, to_sparse
 
 
 @operator(
-    method=False, args="dtype of values, values at indices, device given, requires_grad of values", dtype="of values"
+    method=False,
+    args="dtype of values, values at indices, device given, requires_grad of values",
+    dtype="of values",
+    reads_elements=True,
 )
 def sparse_csr_tensor(
     crow_indices: Operand | Sequence[object],
@@ -54,7 +57,7 @@ def sparse_csr_tensor(
     return compressed(a)
 
 
-@operator(method=False, like=sparse_csr_tensor)
+@operator(method=False, like=sparse_csr_tensor, reads_elements=True)
 def sparse_csc_tensor(
     ccol_indices: Operand | Sequence[object],
     row_indices: Operand | Sequence[object],
@@ -203,7 +206,7 @@ for _class, _name, _method in (
     setattr(_class, _name, _method)
 
 
-@operator(namespace="Tensor")
+@operator(namespace="Tensor", reads_elements=True)
 def to_sparse_csr(self: Tensor) -> CompressedTensor:
     """``sparse_csr_tensor`` of what is not zero in a matrix.
 
@@ -221,7 +224,7 @@ def to_sparse_csr(self: Tensor) -> CompressedTensor:
     return compressed(to_sparse(self))
 
 
-@operator(namespace="Tensor", like=to_sparse_csr)
+@operator(namespace="Tensor", like=to_sparse_csr, reads_elements=True)
 def to_sparse_csc(self: Tensor) -> CompressedColumnsTensor:
     """``sparse_csc_tensor`` of what is not zero in a matrix.
 

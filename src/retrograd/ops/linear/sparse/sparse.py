@@ -462,7 +462,10 @@ def sparse_product(a: SparseTensor, b: SparseTensor) -> SparseTensor:
 
 
 @operator(
-    method=False, args="dtype of values, values at indices, device given, requires_grad of values", dtype="of values"
+    method=False,
+    args="dtype of values, values at indices, device given, requires_grad of values",
+    dtype="of values",
+    reads_elements=True,
 )
 def sparse_coo_tensor(
     indices: Operand | Sequence[Any],
@@ -557,7 +560,7 @@ def spmm(input: object, mat2: Tensor) -> Tensor:
     return mm(input, mat2)
 
 
-@operator(namespace="Tensor")
+@operator(namespace="Tensor", reads_elements=True)
 def to_sparse(self: Tensor, sparse_dim: int | None = None, *, layout: object = None) -> Any:
     """``self[i, j, ..]`` where it is not 0: a SparseTensor of the elements and their coordinates.
 

@@ -63,6 +63,7 @@ FFT: Primitive = Primitive(
     [lambda g, dims, norm, inverse: FFT(g, dims=dims, norm=norm, inverse=inverse)],
     contiguous=True,
     batch=batching.along("dims"),
+    shaped=True,
 )
 
 

@@ -49,6 +49,7 @@ HALF = Primitive(
     [_half_rule],
     contiguous=True,
     batch=batching.along("dim"),
+    shaped=True,
 )
 REAL = Primitive(
     "irfft",
@@ -57,6 +58,7 @@ REAL = Primitive(
     [_real_rule],
     contiguous=True,
     batch=batching.along("dim"),
+    shaped=True,
 )
 
 

@@ -58,7 +58,7 @@ def _pad_examples(call: Call) -> Any:
     return call.below([call.full(0)], {**call.params, "widths": ((0, 0), *call.params["widths"])})
 
 
-PAD: Primitive = Primitive("pad", _pad, "x", [_pad_rule], contiguous=True, batch=_pad_examples)
+PAD: Primitive = Primitive("pad", _pad, "x", [_pad_rule], contiguous=True, batch=_pad_examples, shaped=True)
 
 _NUMPY_MODE = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
@@ -137,6 +137,7 @@ PAD_EDGES: Primitive = Primitive(
     piecewise_linear=True,
     contiguous=True,
     batch=_pad_examples,
+    shaped=True,
 )
 FOLD_EDGES: Primitive = Primitive(
     "pad_backward",
