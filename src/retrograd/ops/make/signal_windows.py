@@ -43,7 +43,7 @@ def bartlett(
     """``1 - |x|``, a triangle that is 0 at its ends.
 
     Args:
-        sym: whether the window is symmetric, or else periodic.
+        sym: True for a symmetric window, False for a periodic one.
 
     Raises:
         ValueError: the length is negative, or the dtype not floating.
@@ -82,7 +82,7 @@ def cosine(
     device: DeviceLike | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """``sin(pi (n + 1/2) / M)`` at ``n = 0, 1, ..., M - 1``; of M + 1 points, without the last, if periodic.
+    """``sin(pi (n + 1/2) / M)`` at ``n = 0, 1, ..., M - 1``; a periodic window is one of M + 1 points without its last.
 
     >>> rg.signal.windows.cosine(2)
     tensor([0.7071, 0.7071])
@@ -104,8 +104,8 @@ def exponential(
     """``exp(-|n - center| / tau)`` at ``n = 0, 1, ..., M - 1``.
 
     Args:
-        center: where the window is 1, by default the middle; only of periodic windows.
-        tau: over how many points it falls by e.
+        center: where the window is 1, by default the middle; only for periodic windows.
+        tau: the number of points over which the window decreases by the factor e.
 
     Raises:
         ValueError: the length is negative, tau is not positive, a symmetric window has a center, or the dtype is not

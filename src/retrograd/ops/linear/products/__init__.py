@@ -1,5 +1,6 @@
 """Products of vectors and matrices, affine maps, and Einstein summation.
 
-``matmul`` and ``affine`` (``linear``) call BLAS, ``einsum`` is reduced to them, ``chains`` has products of several
-matrices, ``vector_products`` has ``dot``, ``cross`` and ``outer``. The other folders of ``ops`` import them.
+``matmul`` and ``affine`` (``linear``) call BLAS, ``einsum`` is reduced to them, ``compact`` multiplies by quantized
+weights, and ``vector_products`` has cross and Kronecker products and products of several matrices. The other folders of
+``ops`` import them.
 """

@@ -1,4 +1,4 @@
-"""The linear map by a constant matrix that is stored in fewer bits than it is multiplied in.
+"""The linear map by a constant weight matrix that is stored in fewer bits (quantized).
 
 ``x`` is floating; ``w`` and ``scales`` are as in ``kernels/loops/matrices/compact.py`` and have no gradient.
 """
@@ -25,7 +25,7 @@ Product = Callable[[Array, Array, Array], Array]
 
 
 def _of_rows(product: Product) -> Product:
-    """Return a product of the last dimension, in float32 if that of ``x`` is narrower."""
+    """Return a product along the last dimension, which is computed in float32 if ``x`` is narrower."""
 
     def of_rows(x: Array, w: Array, scales: Array) -> Array:
         rows = as_rows(x)
@@ -37,9 +37,9 @@ def _of_rows(product: Product) -> Product:
 
 
 def _batch(call: Call) -> Tensor:
-    """Multiply all examples together, by one matrix."""
+    """Multiply all examples by the weight, which they share."""
     if call.mapped[1] or call.mapped[2]:
-        raise NotImplementedError("the weight is a constant, and must be the same for all examples of vmap")
+        raise NotImplementedError("the weight must be the same for all examples of vmap; the weight is mapped")
     return call.below(call.values)
 
 

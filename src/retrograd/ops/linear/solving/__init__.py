@@ -1,5 +1,5 @@
 """Systems of linear equations, inverses, least squares, and the norms and ranks of matrices.
 
-``systems``, ``inverses`` and ``least_squares`` solve, ``rank`` and ``truncated`` decide which singular values count,
-``checked`` reports failures per matrix instead of raising errors. ``scipy``, ``ode`` and ``func`` import them.
+``systems``, ``inverses`` and ``least_squares`` solve, ``matrix_norms`` has norms and condition numbers, ``checked``
+reports failures per matrix instead of raising errors. ``scipy``, ``ode`` and ``func`` import them.
 """

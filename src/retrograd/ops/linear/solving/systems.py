@@ -82,11 +82,11 @@ def solve(A: Operand, B: Operand, *, left: bool = True) -> Tensor:
     """``X`` with ``A @ X = B``, for each square matrix ``A``.
 
     Derivative: B: ``G = A^-T g``; A: ``-G X^T``.
-    Shape: A (..., n, n), B (..., n, k) or vectors (..., n), batches broadcast; X has B's. Without ``left`` B is
+    Shape: A (..., n, n), B (..., n, k) or vectors (..., n), batches broadcast; X has B's shape. Without ``left`` B is
     (..., k, n).
 
     Args:
-        B: the right-hand sides: vectors if it has one dimension, or A's shape without the last.
+        B: the right-hand sides; B holds vectors if it has one dimension, or A's shape without the last dimension.
 
     >>> rg.linalg.solve(rg.tensor([[2.0, 0.0], [0.0, 4.0]]), rg.tensor([2.0, 2.0]))
     tensor([1. , 0.5])
@@ -107,10 +107,10 @@ def solve(A: Operand, B: Operand, *, left: bool = True) -> Tensor:
 @operator(namespace="linalg", method=False, dtype="equal matrix", raises="dtypes, singular", args="upper triangle")
 @also_named(input="A")
 def solve_triangular(A: Operand, B: Operand, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
-    """``X`` with ``A @ X = B``, for each triangular matrix ``A``, whose other half is not read.
+    """``X`` with ``A @ X = B``, for each triangular matrix ``A``, whose other triangle is not read.
 
     Derivative: B: ``G = A^-T g``; A: the triangle of ``-G X^T``.
-    Shape: A (..., n, n), B (..., n, k), batches broadcast; X has B's. Without ``left`` B is (..., k, n).
+    Shape: A (..., n, n), B (..., n, k), batches broadcast; X has B's shape. Without ``left`` B is (..., k, n).
 
     Args:
         unitriangular: the diagonal is not read either, but taken as ones.
@@ -144,14 +144,14 @@ def triangular_solve(
     """``X`` with ``A @ X = input``, for each triangular matrix ``A``: ``linalg.solve_triangular``.
 
     Derivative: as ``linalg.solve_triangular``.
-    Shape: A (..., n, n), input (..., n, k), batches broadcast; X has the input's.
+    Shape: A (..., n, n), input (..., n, k), batches broadcast; X has the input's shape.
 
     Args:
         transpose: solve ``A^T @ X = input``.
         unitriangular: the diagonal is not read, but taken as ones.
 
     Returns:
-        The named tuple ``(solution, cloned_coefficient)``, the second a copy of A.
+        The named tuple ``(solution, cloned_coefficient)``, where the second is a copy of A.
 
     >>> rg.triangular_solve(rg.tensor([[4.0]]), rg.tensor([[2.0]])).solution
     tensor([[2.]])
@@ -170,10 +170,10 @@ def tensorsolve(A: Operand, B: Operand, dims: Sequence[int] | None = None) -> Te
     Shape: A (*b, *x) with as many elements in b as in x, B (b); X is (x).
 
     Args:
-        dims: dimensions of A that are moved to its end first.
+        dims: dimensions of A that are first moved to the end.
 
     Raises:
-        RuntimeError: A is not square over B.
+        RuntimeError: A does not have B's shape followed by dimensions with as many elements.
 
     >>> rg.linalg.tensorsolve(rg.eye(4).reshape(2, 2, 4), rg.ones(2, 2))
     tensor([1., 1., 1., 1.])
@@ -185,7 +185,9 @@ def tensorsolve(A: Operand, B: Operand, dims: Sequence[int] | None = None) -> Te
     shape = a.array.shape[b.array.ndim :]
     size = prod(shape)
     if size != b.array.size or a.array.size != size * size:
-        raise RuntimeError(f"{describe(A)} is not square over {describe(B)}")
+        raise RuntimeError(
+            f"expected A to be square over {b.array.size} elements of B, got {describe(A)}, B {describe(B)}"
+        )
     return solve(a.reshape(size, size), b.reshape(size)).reshape(shape)
 
 
@@ -198,7 +200,7 @@ def tensorinv(A: Operand, ind: int = 2) -> Tensor:
     Shape: A (*b, *x) with as many elements in b as in x; X is (*x, *b).
 
     Args:
-        ind: how many dimensions b has.
+        ind: the number of dimensions in ``*b``.
 
     Raises:
         RuntimeError: A is not square, or ``ind`` is not positive.
@@ -212,5 +214,5 @@ def tensorinv(A: Operand, ind: int = 2) -> Tensor:
     first, last = a.array.shape[:ind], a.array.shape[ind:]
     size = prod(last)
     if a.array.ndim < ind or prod(first) != size:
-        raise RuntimeError(f"{describe(a)} is not square with ind={ind}")
+        raise RuntimeError(f"the first {ind} dimensions of {describe(a)} must have as many elements as the others")
     return inv(a.reshape(size, size)).reshape((*last, *first))
