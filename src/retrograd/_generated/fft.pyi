@@ -59,7 +59,7 @@ def fft2(input: Operand, s: Sequence[builtins.int] | None = None, dim: Dims = ..
             [0., 0.]])
     """
 def fftfreq(n: builtins.int, d: builtins.float = 1.0, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
-    """``[0, 1, ..., -2, -1] / (n d)``: the frequencies of ``fft`` on ``n`` samples ``d`` apart.
+    """``[0, 1, ..., -2, -1] / (n d)``: the frequencies of ``fft`` of ``n`` samples at distance ``d``.
 
     Derivative: none.
     Shape: (n).
@@ -439,7 +439,7 @@ def rfft2(input: Operand, s: Sequence[builtins.int] | None = None, dim: Dims = .
     (4, 3)
     """
 def rfftfreq(n: builtins.int, d: builtins.float = 1.0, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
-    """``[0, 1, ..., n // 2] / (n d)``: the frequencies of ``rfft`` on ``n`` samples ``d`` apart.
+    """``[0, 1, ..., n // 2] / (n d)``: the frequencies of ``rfft`` of ``n`` samples at distance ``d``.
 
     Derivative: none.
     Shape: (n // 2 + 1).

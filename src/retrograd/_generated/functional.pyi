@@ -40,7 +40,7 @@ __all__ = [
 def adaptive_avg_pool1d(input: Tensor, output_size: OutputSize) -> Tensor:
     """The mean over ``output_size`` windows: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
 
-    Derivative: each element gets ``g / count`` of every window that it lies in.
+    Derivative: each element gets ``g / count`` of every window that contains it.
     Shape: ``(N, C, L)``, or ``(C, L)`` without a batch; the spatial size of the result is ``output_size``.
     Dtype: real floating; the result has the input's dtype.
 
@@ -59,7 +59,7 @@ def adaptive_avg_pool1d(input: Tensor, output_size: OutputSize) -> Tensor:
 def adaptive_avg_pool2d(input: Tensor, output_size: OutputSize) -> Tensor:
     """The mean over ``output_size`` windows: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
 
-    Derivative: each element gets ``g / count`` of every window that it lies in.
+    Derivative: each element gets ``g / count`` of every window that contains it.
     Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; the spatial size of the result is ``output_size``.
     Dtype: real floating; the result has the input's dtype.
 
@@ -78,7 +78,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: OutputSize) -> Tensor:
 def adaptive_avg_pool3d(input: Tensor, output_size: OutputSize) -> Tensor:
     """The mean over ``output_size`` windows: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
 
-    Derivative: each element gets ``g / count`` of every window that it lies in.
+    Derivative: each element gets ``g / count`` of every window that contains it.
     Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; the spatial size of the result is ``output_size``.
     Dtype: real floating; the result has the input's dtype.
 
@@ -1807,8 +1807,8 @@ def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *
 def local_response_norm(input: Tensor, size: builtins.int, alpha: builtins.float = 0.0001, beta: builtins.float = 0.75, k: builtins.float = 1.0) -> Tensor:
     """``x_c / (k + alpha / size * sum_j x_j^2)^beta``, where j runs over the ``size`` channels around c.
 
-    Derivative: ``g / d^beta - 2 alpha beta / size x_c sum_j g_j x_j / d_j^(beta + 1)`` with d the base of the power and
-    j the channels in whose windows c lies.
+    Derivative: ``g / d^beta - 2 alpha beta / size x_c sum_j g_j x_j / d_j^(beta + 1)`` where d is the base of the power
+    and j runs over the channels whose windows contain c.
     Shape: ``(N, C, *)`` with at least three dimensions; the result has the input's shape.
     Dtype: floating; the result has the input's dtype.
 

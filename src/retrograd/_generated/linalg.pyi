@@ -1228,7 +1228,7 @@ def solve_triangular(A: Operand, B: Operand, *, upper: builtins.bool, left: buil
         B: the right-hand sides.
         upper: whether A is upper triangular; False for lower triangular.
         left: whether A is on the left; False solves ``X @ A = B``.
-        unitriangular: the diagonal is not read either, but taken as ones.
+        unitriangular: assume ones on the diagonal, which is not read either.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
@@ -1252,7 +1252,7 @@ def solve_triangular(*, input: Operand, B: Operand, upper: builtins.bool, left: 
         B: the right-hand sides.
         upper: whether A is upper triangular; False for lower triangular.
         left: whether A is on the left; False solves ``X @ A = B``.
-        unitriangular: the diagonal is not read either, but taken as ones.
+        unitriangular: assume ones on the diagonal, which is not read either.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
@@ -1374,7 +1374,7 @@ def tensorsolve(A: Operand, B: Operand, dims: Sequence[builtins.int] | None = No
         TypeError: ``A`` is not a Tensor, array or number.
         IndexError: a dimension is out of range.
         LinAlgError: a matrix is singular.
-        RuntimeError: A does not have B's shape followed by dimensions with as many elements.
+        RuntimeError: A's shape is not B's shape followed by dimensions with as many elements as B.
 
     >>> rg.linalg.tensorsolve(rg.eye(4).reshape(2, 2, 4), rg.ones(2, 2))
     tensor([1., 1., 1., 1.])
@@ -1396,7 +1396,7 @@ def tensorsolve(*, input: Operand, B: Operand, dims: Sequence[builtins.int] | No
         TypeError: ``A`` is not a Tensor, array or number.
         IndexError: a dimension is out of range.
         LinAlgError: a matrix is singular.
-        RuntimeError: A does not have B's shape followed by dimensions with as many elements.
+        RuntimeError: A's shape is not B's shape followed by dimensions with as many elements as B.
 
     >>> rg.linalg.tensorsolve(rg.eye(4).reshape(2, 2, 4), rg.ones(2, 2))
     tensor([1., 1., 1., 1.])
@@ -1418,7 +1418,7 @@ def tensorsolve(A: Operand, *, other: Operand, dims: Sequence[builtins.int] | No
         TypeError: ``A`` is not a Tensor, array or number.
         IndexError: a dimension is out of range.
         LinAlgError: a matrix is singular.
-        RuntimeError: A does not have B's shape followed by dimensions with as many elements.
+        RuntimeError: A's shape is not B's shape followed by dimensions with as many elements as B.
 
     >>> rg.linalg.tensorsolve(rg.eye(4).reshape(2, 2, 4), rg.ones(2, 2))
     tensor([1., 1., 1., 1.])

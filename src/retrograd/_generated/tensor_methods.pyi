@@ -1487,7 +1487,7 @@ class TensorMethods:
     def clamp_max(self, max: Operand) -> Tensor:
         """``min(input, max)``, elementwise.
 
-        Derivative: input: ``g`` where it is at most max, else 0. max: ``g`` where the input is greater, else 0.
+        Derivative: input: ``g`` where the input is at most max, else 0. max: ``g`` where the input is greater, else 0.
         Shape: that of ``input`` and ``max`` broadcast.
         Dtype: real; the result has PyTorch's result type of the arguments.
 
@@ -1508,7 +1508,7 @@ class TensorMethods:
     def clamp_min(self, min: Operand) -> Tensor:
         """``max(input, min)``, elementwise.
 
-        Derivative: input: ``g`` where it is at least min, else 0. min: ``g`` where the input is less, else 0.
+        Derivative: input: ``g`` where the input is at least min, else 0. min: ``g`` where the input is less, else 0.
         Shape: that of ``input`` and ``min`` broadcast.
         Dtype: real; the result has PyTorch's result type of the arguments.
 
@@ -1570,8 +1570,9 @@ class TensorMethods:
         tensor([1., 1.])
         """
     def conj(self) -> Tensor:
-        """``Re(input) - i Im(input)``, elementwise: the complex conjugate; a real Tensor itself, of which NumPy's
-        ``np.conj`` gives a copy.
+        """``Re(input) - i Im(input)``, elementwise: the complex conjugate.
+
+        A real Tensor is returned itself; ``np.conj`` of it returns a copy.
 
         Derivative: ``conj(g)``.
         Shape: any; the result has the input's shape.
@@ -1599,8 +1600,9 @@ class TensorMethods:
     def conj_physical_(self) -> Tensor:
         """In-place form of ``conj_physical``: the result replaces the values of the Tensor, which is returned."""
     def conjugate(self) -> Tensor:
-        """``Re(input) - i Im(input)``, elementwise: the complex conjugate; a real Tensor itself, of which NumPy's
-        ``np.conj`` gives a copy.
+        """``Re(input) - i Im(input)``, elementwise: the complex conjugate.
+
+        A real Tensor is returned itself; ``np.conj`` of it returns a copy.
 
         Derivative: ``conj(g)``.
         Shape: any; the result has the input's shape.
@@ -4674,7 +4676,7 @@ class TensorMethods:
     def maximum(self, other: Operand) -> Tensor:
         """``max(input, other)``, elementwise; NaN where either operand is NaN.
 
-        Derivative: ``g`` to the larger; halves to both at ties; to both where either is NaN.
+        Derivative: ``g`` to the larger operand; half of it to each at ties; ``g`` to both where either is NaN.
         Shape: any; the arguments broadcast, and the result has their common shape.
         Dtype: real; the result has PyTorch's result type of the arguments.
 
@@ -4876,7 +4878,7 @@ class TensorMethods:
     def minimum(self, other: Operand) -> Tensor:
         """``min(input, other)``, elementwise; NaN where either operand is NaN.
 
-        Derivative: ``g`` to the smaller; halves to both at ties; to both where either is NaN.
+        Derivative: ``g`` to the smaller operand; half of it to each at ties; ``g`` to both where either is NaN.
         Shape: any; the arguments broadcast, and the result has their common shape.
         Dtype: real; the result has PyTorch's result type of the arguments.
 
@@ -6244,7 +6246,7 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
-            RuntimeError: a number of repeats is negative, or the numbers are not as many as the elements along ``dim``.
+            RuntimeError: a number of repeats is negative, or there is not one number per element along ``dim``.
 
         >>> rg.repeat_interleave(rg.tensor([1, 2]), 2), rg.repeat_interleave(rg.tensor([1, 2]), rg.tensor([1, 2]))
         (tensor([1, 1, 2, 2]), tensor([1, 2, 2]))
@@ -7041,7 +7043,8 @@ class TensorMethods:
             normalized: divide by ``sqrt(n_fft)``.
             onesided: leave out the frequencies that follow from the others; by default if input and window are real.
             return_complex: whether the result is complex; required if input and window are real.
-            align_to_window: without ``center``: let frames begin where the window does, so that its length alone counts.
+            align_to_window: without ``center``: pad the signal so that its first element is that of the first window, not
+                of the first frame.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -7592,7 +7595,7 @@ class TensorMethods:
             A: the matrices.
             upper: whether A is upper triangular; False for lower triangular.
             transpose: solve ``A^T @ X = input``.
-            unitriangular: the diagonal is not read, but taken as ones.
+            unitriangular: assume ones on the diagonal, which is not read.
 
         Returns:
             The named tuple ``(solution, cloned_coefficient)``, where the second is a copy of A.
@@ -8187,7 +8190,7 @@ class TensorMethods:
     def where(self, condition: Tensor, other: Operand) -> Tensor:
         """``self if condition else other``, elementwise: ``where(condition, self, other)``.
 
-        Derivative: self: ``g`` where the condition holds, else 0. other: ``g`` where it does not, else 0.
+        Derivative: self: ``g`` where the condition is True, else 0. other: ``g`` where it is False, else 0.
         Shape: any; the arguments broadcast, and the result has their common shape.
         Dtype: any; the result has PyTorch's result type of self and other.
 

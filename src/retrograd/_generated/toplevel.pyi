@@ -1028,7 +1028,7 @@ def bartlett_window(window_length: builtins.int, periodic: builtins.bool = True,
         requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
-        RuntimeError: the length is negative, or the dtype not floating.
+        RuntimeError: the length is negative, or the dtype is not floating.
 
     Source: F. Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978.
 
@@ -1201,7 +1201,7 @@ def blackman_window(window_length: builtins.int, periodic: builtins.bool = True,
         requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
-        RuntimeError: the length is negative, or the dtype not floating.
+        RuntimeError: the length is negative, or the dtype is not floating.
 
     Source: F. Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978.
 
@@ -1555,7 +1555,7 @@ def clamp(input: Operand, min: Operand | None = None, max: Operand | None = None
 def clamp_max(input: Operand, max: Operand) -> Tensor:
     """``min(input, max)``, elementwise.
 
-    Derivative: input: ``g`` where it is at most max, else 0. max: ``g`` where the input is greater, else 0.
+    Derivative: input: ``g`` where the input is at most max, else 0. max: ``g`` where the input is greater, else 0.
     Shape: that of ``input`` and ``max`` broadcast.
     Dtype: real; the result has PyTorch's result type of the arguments.
 
@@ -1574,7 +1574,7 @@ def clamp_max(input: Operand, max: Operand) -> Tensor:
 def clamp_min(input: Operand, min: Operand) -> Tensor:
     """``max(input, min)``, elementwise.
 
-    Derivative: input: ``g`` where it is at least min, else 0. min: ``g`` where the input is less, else 0.
+    Derivative: input: ``g`` where the input is at least min, else 0. min: ``g`` where the input is less, else 0.
     Shape: that of ``input`` and ``min`` broadcast.
     Dtype: real; the result has PyTorch's result type of the arguments.
 
@@ -1726,8 +1726,9 @@ def concatenate(tensors: Sequence[Operand], dim: builtins.int = 0, *, axis: buil
     tensor([1, 2, 3])
     """
 def conj(input: Tensor) -> Tensor:
-    """``Re(input) - i Im(input)``, elementwise: the complex conjugate; a real Tensor itself, of which NumPy's
-    ``np.conj`` gives a copy.
+    """``Re(input) - i Im(input)``, elementwise: the complex conjugate.
+
+    A real Tensor is returned itself; ``np.conj`` of it returns a copy.
 
     Derivative: ``conj(g)``.
     Shape: any; the result has the input's shape.
@@ -1753,8 +1754,9 @@ def conj_physical(input: Tensor) -> Tensor:
     tensor([1.-2.j], dtype=complex64)
     """
 def conjugate(input: Tensor) -> Tensor:
-    """``Re(input) - i Im(input)``, elementwise: the complex conjugate; a real Tensor itself, of which NumPy's
-    ``np.conj`` gives a copy.
+    """``Re(input) - i Im(input)``, elementwise: the complex conjugate.
+
+    A real Tensor is returned itself; ``np.conj`` of it returns a copy.
 
     Derivative: ``conj(g)``.
     Shape: any; the result has the input's shape.
@@ -3331,7 +3333,7 @@ def hamming_window(window_length: builtins.int, periodic: builtins.bool = True, 
         requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
-        RuntimeError: the length is negative, or the dtype not floating.
+        RuntimeError: the length is negative, or the dtype is not floating.
 
     Source: F. Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978.
 
@@ -3353,7 +3355,7 @@ def hann_window(window_length: builtins.int, periodic: builtins.bool = True, *, 
         requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
-        RuntimeError: the length is negative, or the dtype not floating.
+        RuntimeError: the length is negative, or the dtype is not floating.
 
     Source: F. Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978.
 
@@ -4158,7 +4160,7 @@ def kaiser_window(window_length: builtins.int, periodic: builtins.bool = True, b
         requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
-        RuntimeError: the length is negative, or the dtype not floating.
+        RuntimeError: the length is negative, or the dtype is not floating.
 
     Source: J. Kaiser and R. Schafer, On the use of the I0-sinh window for spectrum analysis, 1980.
 
@@ -5109,7 +5111,7 @@ def max(input: Operand, dim: Tensor | None = None, keepdim: builtins.bool = Fals
 def maximum(input: Operand, other: Operand) -> Tensor:
     """``max(input, other)``, elementwise; NaN where either operand is NaN.
 
-    Derivative: ``g`` to the larger; halves to both at ties; to both where either is NaN.
+    Derivative: ``g`` to the larger operand; half of it to each at ties; ``g`` to both where either is NaN.
     Shape: any; the arguments broadcast, and the result has their common shape.
     Dtype: real; the result has PyTorch's result type of the arguments.
 
@@ -5331,7 +5333,7 @@ def min(input: Operand, dim: Tensor | None = None, keepdim: builtins.bool = Fals
 def minimum(input: Operand, other: Operand) -> Tensor:
     """``min(input, other)``, elementwise; NaN where either operand is NaN.
 
-    Derivative: ``g`` to the smaller; halves to both at ties; to both where either is NaN.
+    Derivative: ``g`` to the smaller operand; half of it to each at ties; ``g`` to both where either is NaN.
     Shape: any; the arguments broadcast, and the result has their common shape.
     Dtype: real; the result has PyTorch's result type of the arguments.
 
@@ -6791,7 +6793,7 @@ def repeat_interleave(input: Tensor, repeats: Dims | Tensor | None = None, dim: 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: a number of repeats is negative, or the numbers are not as many as the elements along ``dim``.
+        RuntimeError: a number of repeats is negative, or there is not one number per element along ``dim``.
 
     >>> rg.repeat_interleave(rg.tensor([1, 2]), 2), rg.repeat_interleave(rg.tensor([1, 2]), rg.tensor([1, 2]))
     (tensor([1, 1, 2, 2]), tensor([1, 2, 2]))
@@ -7927,7 +7929,8 @@ def stft(input: Tensor, n_fft: builtins.int, hop_length: builtins.int | None = N
         normalized: divide by ``sqrt(n_fft)``.
         onesided: leave out the frequencies that follow from the others; by default if input and window are real.
         return_complex: whether the result is complex; required if input and window are real.
-        align_to_window: without ``center``: let frames begin where the window does, so that its length alone counts.
+        align_to_window: without ``center``: pad the signal so that its first element is that of the first window, not
+            of the first frame.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -8484,7 +8487,7 @@ def triangular_solve(input: Operand, A: Operand, upper: builtins.bool = True, tr
         A: the matrices.
         upper: whether A is upper triangular; False for lower triangular.
         transpose: solve ``A^T @ X = input``.
-        unitriangular: the diagonal is not read, but taken as ones.
+        unitriangular: assume ones on the diagonal, which is not read.
 
     Returns:
         The named tuple ``(solution, cloned_coefficient)``, where the second is a copy of A.
@@ -8815,11 +8818,11 @@ def unravel_index(indices: Tensor, shape: Size) -> builtins.tuple[Tensor, ...]:
     Dtype: integers; the results have the dtype of ``indices``.
 
     Args:
-        indices: positions in row-major order, from 0 to the number of elements less one; negative ones count from the
+        indices: positions in row-major order, from 0 to the number of elements - 1; negative positions count from the
             end.
         shape: the lengths of the dimensions.
 
-    Returns: as many Tensors as the shape has dimensions.
+    Returns: a tuple with one Tensor per dimension of ``shape``.
 
     Raises:
         TypeError: the indices or the lengths are not integers.
@@ -9181,7 +9184,7 @@ def vstack(tensors: Sequence[Operand]) -> Tensor:
 def where(condition: Operand) -> builtins.tuple[Tensor, ...]:
     """``input if condition else other``, elementwise; with the condition alone, the positions where it is True.
 
-    Derivative: input: ``g`` where the condition holds, else 0. other: ``g`` where it does not, else 0. Elements
+    Derivative: input: ``g`` where the condition is True, else 0. other: ``g`` where it is False, else 0. Elements
     that are not selected get 0, NaN included.
     Shape: any; the arguments broadcast, and the result has their common shape.
     Dtype: any; the result has PyTorch's result type of input and other.
@@ -9207,7 +9210,7 @@ def where(condition: Operand) -> builtins.tuple[Tensor, ...]:
 def where(condition: Operand, input: Operand, other: Operand) -> Tensor:
     """``input if condition else other``, elementwise; with the condition alone, the positions where it is True.
 
-    Derivative: input: ``g`` where the condition holds, else 0. other: ``g`` where it does not, else 0. Elements
+    Derivative: input: ``g`` where the condition is True, else 0. other: ``g`` where it is False, else 0. Elements
     that are not selected get 0, NaN included.
     Shape: any; the arguments broadcast, and the result has their common shape.
     Dtype: any; the result has PyTorch's result type of input and other.

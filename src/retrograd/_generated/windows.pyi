@@ -26,7 +26,7 @@ def bartlett(M: builtins.int, *, sym: builtins.bool = True, dtype: DTypeLike | N
         requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
-        ValueError: the length is negative, or the dtype not floating.
+        ValueError: the length is negative, or the dtype is not floating.
 
     Source: F. Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978.
 
@@ -48,7 +48,7 @@ def blackman(M: builtins.int, *, sym: builtins.bool = True, dtype: DTypeLike | N
         requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
-        ValueError: the length is negative, or the dtype not floating.
+        ValueError: the length is negative, or the dtype is not floating.
 
     Source: F. Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978.
 
@@ -70,7 +70,7 @@ def cosine(M: builtins.int, *, sym: builtins.bool = True, dtype: DTypeLike | Non
         requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
-        ValueError: the length is negative, or the dtype not floating.
+        ValueError: the length is negative, or the dtype is not floating.
 
     Source: F. Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978.
 
@@ -118,7 +118,7 @@ def gaussian(M: builtins.int, *, std: builtins.float = 1.0, sym: builtins.bool =
         requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
-        ValueError: the length is negative, std is not positive, or the dtype not floating.
+        ValueError: the length is negative, std is not positive, or the dtype is not floating.
 
     Source: F. Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978.
 
@@ -141,7 +141,7 @@ def general_cosine(M: builtins.int, *, a: Iterable[builtins.float], sym: builtin
         requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
-        ValueError: the length is negative, there are no weights, or the dtype not floating.
+        ValueError: the length is negative, there are no weights, or the dtype is not floating.
 
     Source: F. Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978.
 
@@ -164,7 +164,7 @@ def general_hamming(M: builtins.int, *, alpha: builtins.float = 0.54, sym: built
         requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
-        ValueError: the length is negative, or the dtype not floating.
+        ValueError: the length is negative, or the dtype is not floating.
 
     Source: F. Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978.
 
@@ -186,7 +186,7 @@ def hamming(M: builtins.int, *, sym: builtins.bool = True, dtype: DTypeLike | No
         requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
-        ValueError: the length is negative, or the dtype not floating.
+        ValueError: the length is negative, or the dtype is not floating.
 
     Source: F. Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978.
 
@@ -208,7 +208,7 @@ def hann(M: builtins.int, *, sym: builtins.bool = True, dtype: DTypeLike | None 
         requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
-        ValueError: the length is negative, or the dtype not floating.
+        ValueError: the length is negative, or the dtype is not floating.
 
     Source: F. Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978.
 
@@ -231,7 +231,7 @@ def kaiser(M: builtins.int, *, beta: builtins.float = 12.0, sym: builtins.bool =
         requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
-        ValueError: the length is negative, beta is negative, or the dtype not floating.
+        ValueError: the length is negative, beta is negative, or the dtype is not floating.
 
     Source: J. Kaiser and R. Schafer, On the use of the I0-sinh window for spectrum analysis, 1980.
 
@@ -253,7 +253,7 @@ def nuttall(M: builtins.int, *, sym: builtins.bool = True, dtype: DTypeLike | No
         requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
-        ValueError: the length is negative, or the dtype not floating.
+        ValueError: the length is negative, or the dtype is not floating.
 
     Source: A. Nuttall, Some windows with very good sidelobe behavior, 1981.
 

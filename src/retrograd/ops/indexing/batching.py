@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Placed:
-    """An index of all examples, and the place of its arrays' dimensions in the result of one example.
+    """An index for all examples of ``vmap``, and where its arrays' dimensions are in the result of one example.
 
     ``key`` indexes an array with all examples along its first axis, or with ``alone`` an array shared by all examples.
     ``count`` dimensions of the result come from index arrays. These dimensions follow the first ``before`` dimensions

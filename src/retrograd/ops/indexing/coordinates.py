@@ -68,11 +68,11 @@ def unravel_index(indices: Tensor, shape: Size) -> tuple[Tensor, ...]:
     Dtype: integers; the results have the dtype of ``indices``.
 
     Args:
-        indices: positions in row-major order, from 0 to the number of elements less one; negative ones count from the
+        indices: positions in row-major order, from 0 to the number of elements - 1; negative positions count from the
             end.
         shape: the lengths of the dimensions.
 
-    Returns: as many Tensors as the shape has dimensions.
+    Returns: a tuple with one Tensor per dimension of ``shape``.
 
     Raises:
         TypeError: the indices or the lengths are not integers.

@@ -233,7 +233,7 @@ def _masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Write:
     x, index = mask_index(x, mask)
     count = int(index.key[0].sum().item())
     if source.array.size < count:
-        raise RuntimeError(f"source {describe(source)} has fewer elements than the {count} the mask selects")
+        raise RuntimeError(f"source {describe(source)} has fewer elements than the {count} that the mask selects")
     return Write(MASKED_SCATTER, x, narrow(flatten(source), 0, 0, count), {"index": index})
 
 
@@ -245,7 +245,7 @@ def _masked_scatter_of_examples(x: Tensor, mask: Tensor, source: Tensor) -> Writ
     counts = all_examples(places)
     count = int(counts.max()) if counts.size else 0
     if source.array.size < count:
-        raise RuntimeError(f"source {describe(source)} has fewer elements than the {count} the mask selects")
+        raise RuntimeError(f"source {describe(source)} has fewer elements than the {count} that the mask selects")
     picked = flatten(source)[new_tensor((places - 1) * chosen)] if count else x
     return Write(INDEX_PUT, x, where(new_tensor(chosen), picked, x), {"index": Index((Ellipsis,))})
 

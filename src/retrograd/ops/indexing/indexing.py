@@ -43,7 +43,7 @@ from .writing import byte_mask, refuse_filling_bytes, written_value
 
 _ELLIPSIS = type(Ellipsis)
 _BASIC = frozenset((int, slice, type(None), _ELLIPSIS))
-SMALL = 1 << 12  # elements up to which positions that follow from the shape of an index are cached
+SMALL = 1 << 12  # up to this number of elements, positions that follow from the shape of an index are cached
 _BOUNDS = frozenset((int, type(None)))
 
 

@@ -40,7 +40,7 @@ def where(
 ) -> Tensor | tuple[Tensor, ...]:
     """``input if condition else other``, elementwise; with the condition alone, the positions where it is True.
 
-    Derivative: input: ``g`` where the condition holds, else 0. other: ``g`` where it does not, else 0. Elements
+    Derivative: input: ``g`` where the condition is True, else 0. other: ``g`` where it is False, else 0. Elements
     that are not selected get 0, NaN included.
     Dtype: any; the result has PyTorch's result type of input and other.
 
@@ -90,7 +90,7 @@ def _in_dtype(value: object, dtype: DType) -> Any:
 def _where_method(self: Tensor, condition: Tensor, other: Operand) -> Tensor:
     """``self if condition else other``, elementwise: ``where(condition, self, other)``.
 
-    Derivative: self: ``g`` where the condition holds, else 0. other: ``g`` where it does not, else 0.
+    Derivative: self: ``g`` where the condition is True, else 0. other: ``g`` where it is False, else 0.
     Dtype: any; the result has PyTorch's result type of self and other.
 
     Args:

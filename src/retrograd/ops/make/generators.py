@@ -66,7 +66,7 @@ class Generator:
 
     @cached_property
     def numpy(self) -> np.random.Generator:
-        """NumPy's generator, created at the first draw, since it would take a quarter of the package's import time."""
+        """NumPy's generator, created at the first draw; its creation takes a quarter of the package's import time."""
         return np.random.Generator(np.random.PCG64(self._seed))
 
     def initial_seed(self) -> int:

@@ -256,7 +256,7 @@ def normal(
     else:
         tensors = [value for value in (mean, std) if isinstance(value, Tensor)]
         if not tensors:
-            raise TypeError("expected a Tensor for mean or std, or a size")
+            raise TypeError("pass size, or a Tensor for mean or std")
         shape = broadcast_shapes(*[value.shape for value in tensors])
         noise = randn(shape, generator=generator, dtype=tensors[0].dtype, device=tensors[0].device)
     result = noise.array * deviation + operand(mean, "mean").array

@@ -60,7 +60,7 @@ def _noted(draw: Draw, *args: object, **kwargs: object) -> Array:
 
 
 def per_example(place: int) -> Callable[[Draw], Draw]:
-    """Decorate a draw so that ``vmap`` can share it or repeat it per example; argument ``place`` is the shape."""
+    """Decorate a draw so that ``vmap`` can share or repeat it; the argument at position ``place`` is the shape."""
 
     def enter(draw: Draw) -> Draw:
         @wraps(draw)
@@ -145,7 +145,7 @@ def integers(xp: object, low: int, high: int, shape: tuple[int, ...], generator:
 
 @per_example(0)
 def random_mask(xp: Any, shape: tuple[int, ...], probability: float, generator: Generator | None = None) -> Array:
-    """Draw bools that are True with a probability, on the CPU rounded to a multiple of 2^-24."""
+    """Draw bools that are True with a given probability, which the CPU rounds to a multiple of 2^-24."""
     if xp is np:  # from the first 24 of 32 random bits per element; NumPy's draw of integers has more overhead
         return source_of(generator).numpy.random(shape, np.float32) < np.float32(probability)
     bits = (source_of(generator).bits(xp, prod(shape)) >> np.uint64(32)).astype(np.uint32).reshape(shape)

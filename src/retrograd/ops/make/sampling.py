@@ -252,7 +252,7 @@ def _integer_bounds(bounds: tuple[int | None, ...], keywords: dict[str, int | No
     if set(named) - {"from", "to"}:
         raise TypeError(f"got unexpected keyword arguments {', '.join(named)}")
     if len(bounds) + len(named) > 2:
-        raise TypeError(f"expected from and to at most, got {bounds} and {named}")
+        raise TypeError(f"expected at most two bounds, from and to, got {bounds} and {named}")
     if bounds:
         places = ("to",) if len(bounds) == 1 and "to" not in named else ("from", "to")
         named |= dict(zip(places, bounds))

@@ -46,7 +46,7 @@ def bartlett(
         sym: True for a symmetric window, False for a periodic one.
 
     Raises:
-        ValueError: the length is negative, or the dtype not floating.
+        ValueError: the length is negative, or the dtype is not floating.
 
     Source: F. Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978.
 
@@ -138,7 +138,7 @@ def gaussian(
         std: the standard deviation, in points.
 
     Raises:
-        ValueError: the length is negative, std is not positive, or the dtype not floating.
+        ValueError: the length is negative, std is not positive, or the dtype is not floating.
 
     >>> rg.signal.windows.gaussian(3)
     tensor([0.6065, 1.    , 0.6065])
@@ -164,7 +164,7 @@ def general_cosine(
         a: the weights of the cosines.
 
     Raises:
-        ValueError: the length is negative, there are no weights, or the dtype not floating.
+        ValueError: the length is negative, there are no weights, or the dtype is not floating.
 
     >>> rg.signal.windows.general_cosine(3, a=[0.5, 0.5])
     tensor([0., 1., 0.])
@@ -249,7 +249,7 @@ def kaiser(
     """``I0(beta sqrt(1 - x^2)) / I0(beta)``, I0 being the modified Bessel function.
 
     Raises:
-        ValueError: the length is negative, beta is negative, or the dtype not floating.
+        ValueError: the length is negative, beta is negative, or the dtype is not floating.
 
     Source: J. Kaiser and R. Schafer, On the use of the I0-sinh window for spectrum analysis, 1980.
 

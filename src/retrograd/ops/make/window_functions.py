@@ -85,7 +85,7 @@ def bartlett_window(
         periodic: True for a periodic window, for spectral analysis; False for a symmetric one.
 
     Raises:
-        RuntimeError: the length is negative, or the dtype not floating.
+        RuntimeError: the length is negative, or the dtype is not floating.
 
     Source: F. Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978.
 

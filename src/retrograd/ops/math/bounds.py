@@ -57,7 +57,7 @@ FMIN = binary(
 def maximum(input: Operand, other: Operand) -> Tensor:
     """``max(input, other)``, elementwise; NaN where either operand is NaN.
 
-    Derivative: ``g`` to the larger; halves to both at ties; to both where either is NaN.
+    Derivative: ``g`` to the larger operand; half of it to each at ties; ``g`` to both where either is NaN.
 
     >>> rg.maximum(rg.tensor([1.0, 4.0]), rg.tensor([3.0, 2.0]))
     tensor([3., 4.])
@@ -69,7 +69,7 @@ def maximum(input: Operand, other: Operand) -> Tensor:
 def minimum(input: Operand, other: Operand) -> Tensor:
     """``min(input, other)``, elementwise; NaN where either operand is NaN.
 
-    Derivative: ``g`` to the smaller; halves to both at ties; to both where either is NaN.
+    Derivative: ``g`` to the smaller operand; half of it to each at ties; ``g`` to both where either is NaN.
 
     >>> rg.minimum(rg.tensor([1.0, 4.0]), rg.tensor([3.0, 2.0]))
     tensor([1., 2.])
@@ -191,7 +191,7 @@ tensor_method(inplace_method("clamp", _clamp_, real=True), "clamp_", "clip_")
 def clamp_min(input: Operand, min: Operand) -> Tensor:
     """``max(input, min)``, elementwise.
 
-    Derivative: input: ``g`` where it is at least min, else 0. min: ``g`` where the input is less, else 0.
+    Derivative: input: ``g`` where the input is at least min, else 0. min: ``g`` where the input is less, else 0.
     Shape: that of ``input`` and ``min`` broadcast.
 
     Args:
@@ -208,7 +208,7 @@ def clamp_min(input: Operand, min: Operand) -> Tensor:
 def clamp_max(input: Operand, max: Operand) -> Tensor:
     """``min(input, max)``, elementwise.
 
-    Derivative: input: ``g`` where it is at most max, else 0. max: ``g`` where the input is greater, else 0.
+    Derivative: input: ``g`` where the input is at most max, else 0. max: ``g`` where the input is greater, else 0.
     Shape: that of ``input`` and ``max`` broadcast.
 
     Args:

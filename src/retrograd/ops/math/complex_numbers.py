@@ -97,8 +97,9 @@ tensor_method(property(_imaginary_part, _set_imag), "imag")
 
 @operator(aliases=("conjugate",))
 def conj(input: Tensor) -> Tensor:
-    """``Re(input) - i Im(input)``, elementwise: the complex conjugate; a real Tensor itself, of which NumPy's
-    ``np.conj`` gives a copy.
+    """``Re(input) - i Im(input)``, elementwise: the complex conjugate.
+
+    A real Tensor is returned itself; ``np.conj`` of it returns a copy.
 
     Derivative: ``conj(g)``.
 

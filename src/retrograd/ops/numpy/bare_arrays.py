@@ -355,7 +355,7 @@ def _only(x: Tensor) -> Tensor:
 
 
 def _number(x: Tensor, kind: str, frame: FrameType) -> Any:
-    """Return the Python number of a Tensor, for ``__float__`` and the like, called from the frame."""
+    """Return the Python number of a Tensor, for ``__float__`` and similar methods, called from the frame."""
     from .callers import caller_of
 
     if x._requires and modes.grad_enabled:

@@ -115,7 +115,7 @@ def _alike_and_floating(inputs: tuple[object, ...]) -> bool:
 def _called_where(
     name: str, ufunc: np.ufunc, inputs: tuple[object, ...], kwargs: dict[str, Any], where: object, out: object
 ) -> object:
-    """Compute only the elements selected by ``where``, write them to ``out``, and give only them gradients."""
+    """Compute only the elements selected by ``where``, and write them to ``out``; other elements get no gradient."""
     if out is None:
         raise TypeError(
             f"{name} on Tensors: where= without out= leaves elements uninitialized; pass out=, such as "

@@ -148,7 +148,7 @@ def repeat_interleave(
         output_size: the sum of the repeats, which is checked.
 
     Raises:
-        RuntimeError: a number of repeats is negative, or the numbers are not as many as the elements along ``dim``.
+        RuntimeError: a number of repeats is negative, or there is not one number per element along ``dim``.
 
     >>> rg.repeat_interleave(rg.tensor([1, 2]), 2), rg.repeat_interleave(rg.tensor([1, 2]), rg.tensor([1, 2]))
     (tensor([1, 1, 2, 2]), tensor([1, 2, 2]))

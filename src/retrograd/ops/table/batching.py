@@ -172,7 +172,7 @@ def shaped(name: str = "shape") -> Rule:
 
 
 def in_front(call: Call) -> Tensor:
-    """Batch primitives on the last dimensions, whose leading dimensions broadcast."""
+    """Batch primitives that act on the last dimensions, and whose leading dimensions broadcast."""
     if call.needs_loop():
         return call.looped()
     ndim = max(call.ndim(index) for index in range(len(call.values)))

@@ -42,7 +42,7 @@ def one_node(name: str) -> Callable[..., tuple[Tensor, ...]]:
 
 
 def where_needed(values: Iterable[Array], needs: Sequence[bool]) -> list[Array | None]:
-    """Return the values with None in the places that are not needed."""
+    """Return the values, with None in place of those that are not needed."""
     values = iter(values)
     return [next(values) if need else None for need in needs]
 

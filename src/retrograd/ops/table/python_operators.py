@@ -1,7 +1,7 @@
 """Python's binary operators on Tensors, which return NotImplemented for operands of other libraries.
 
 For ``tensor + dataarray``, Python then calls the other operand's ``__radd__``, or raises TypeError if it has none.
-SciPy's sparse matrices do not accept Tensors; ``retrograd.scipy.sparse`` computes with both.
+SciPy's sparse matrices do not accept Tensors; ``retrograd.scipy.sparse`` has sparse matrices that do.
 """
 
 from __future__ import annotations

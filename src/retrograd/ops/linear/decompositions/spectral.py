@@ -83,8 +83,8 @@ def unused(values: Array | None, *vectors: Array) -> Array | None:
 def over(x: Array, gaps: Array, idle: Array | None) -> Array:
     """Return x / gaps, with NaN for gaps of 0, and with 0 on the diagonal and between two ``idle`` (unused) columns.
 
-    The vectors of equal eigenvalues are one choice of many. A function of them has a derivative only if it does not
-    depend on the choice, which its gradient at this choice cannot tell. PyTorch and JAX give NaN as well.
+    The vectors of equal eigenvalues are one choice of many. A function of the vectors has a derivative only if it does
+    not depend on the choice, and its gradient at one choice does not show this. PyTorch and JAX give NaN as well.
     """
     nothing = array_module(x).eye(x.shape[-1], dtype=bool)
     equal = getattr(gaps, "array", gaps) == 0

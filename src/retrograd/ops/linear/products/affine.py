@@ -25,7 +25,7 @@ from .matmul import MATMUL, OUTER, matmul, mm, require_ndim
 if TYPE_CHECKING:
     from ....core.mapping.batching import Call
 
-RECOMPUTED = 1 << 20  # elements from which an input that costs little is computed again instead of saved
+RECOMPUTED = 1 << 20  # from this number of elements on, an input that is cheap to compute is recomputed, not saved
 
 # Unlike `x @ w.T + b`, linear creates no transposed views, and its weight gradient is one product over the batch.
 

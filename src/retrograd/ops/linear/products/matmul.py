@@ -103,7 +103,7 @@ def _matmul_examples(call: Call) -> Tensor:
     return out.squeeze(-1 if n == 1 else -2) if m == 1 else out
 
 
-FEW = 1 << 12  # elements of matrices up to which NumPy multiplies directly, without control of BLAS threads
+FEW = 1 << 12  # up to this number of elements, NumPy multiplies directly, without control of BLAS threads
 
 
 def _mm(x: Array, y: Array) -> Array:

@@ -113,7 +113,7 @@ def solve_triangular(A: Operand, B: Operand, *, upper: bool, left: bool = True, 
     Shape: A (..., n, n), B (..., n, k), batches broadcast; X has B's shape. Without ``left`` B is (..., k, n).
 
     Args:
-        unitriangular: the diagonal is not read either, but taken as ones.
+        unitriangular: assume ones on the diagonal, which is not read either.
 
     >>> rg.linalg.solve_triangular(rg.tensor([[2.0, 9.0], [1.0, 1.0]]), rg.tensor([[2.0], [3.0]]), upper=False)
     tensor([[1.],
@@ -148,7 +148,7 @@ def triangular_solve(
 
     Args:
         transpose: solve ``A^T @ X = input``.
-        unitriangular: the diagonal is not read, but taken as ones.
+        unitriangular: assume ones on the diagonal, which is not read.
 
     Returns:
         The named tuple ``(solution, cloned_coefficient)``, where the second is a copy of A.
@@ -173,7 +173,7 @@ def tensorsolve(A: Operand, B: Operand, dims: Sequence[int] | None = None) -> Te
         dims: dimensions of A that are first moved to the end.
 
     Raises:
-        RuntimeError: A does not have B's shape followed by dimensions with as many elements.
+        RuntimeError: A's shape is not B's shape followed by dimensions with as many elements as B.
 
     >>> rg.linalg.tensorsolve(rg.eye(4).reshape(2, 2, 4), rg.ones(2, 2))
     tensor([1., 1., 1., 1.])

@@ -1,7 +1,8 @@
 """Solve systems with a sparse matrix by a factorization or by SciPy's Krylov methods.
 
-All methods use one primitive. Its derivatives are dot products at the matrix's places and solutions with the transpose,
-which call the same primitive. Higher orders, forward mode and ``vmap`` follow.
+All methods use one primitive. Its derivatives are dot products at the coordinates of the matrix, and solutions with the
+transposed matrix by the same primitive, so derivatives of higher order, forward mode and ``vmap`` need no further
+rules.
 """
 
 from __future__ import annotations

@@ -32,8 +32,8 @@ from ...table.types import DeviceLike, Dim, Dims, DTypeLike, Norm, Operand
 OPPOSITE: dict[str, Norm] = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 
 
-SEVERAL = 1 << 12  # elements from which SciPy's transforms, which vectorize over signals, are faster
-MANY = 1 << 15  # elements from which several threads are faster than one
+SEVERAL = 1 << 12  # from this number of elements on, SciPy's transforms, which vectorize over signals, are faster
+MANY = 1 << 15  # from this number of elements on, several threads are faster than one
 
 
 @cache
@@ -249,7 +249,7 @@ def _frequencies(
 
 @operator(namespace="fft", method=False, differentiable=False, shape="vector")
 def fftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
-    """``[0, 1, ..., -2, -1] / (n d)``: the frequencies of ``fft`` on ``n`` samples ``d`` apart.
+    """``[0, 1, ..., -2, -1] / (n d)``: the frequencies of ``fft`` of ``n`` samples at distance ``d``.
 
     Dtype: ``dtype``, or the default dtype.
 
@@ -270,7 +270,7 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike | None = None, device: D
 
 @operator(namespace="fft", method=False, differentiable=False, like=fftfreq)
 def rfftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
-    """``[0, 1, ..., n // 2] / (n d)``: the frequencies of ``rfft`` on ``n`` samples ``d`` apart.
+    """``[0, 1, ..., n // 2] / (n d)``: the frequencies of ``rfft`` of ``n`` samples at distance ``d``.
 
     Shape: (n // 2 + 1).
 

@@ -79,7 +79,8 @@ def stft(
         normalized: divide by ``sqrt(n_fft)``.
         onesided: leave out the frequencies that follow from the others; by default if input and window are real.
         return_complex: whether the result is complex; required if input and window are real.
-        align_to_window: without ``center``: let frames begin where the window does, so that its length alone counts.
+        align_to_window: without ``center``: pad the signal so that its first element is that of the first window, not
+            of the first frame.
 
     Raises:
         RuntimeError: a length is out of range, or ``return_complex`` is missing.

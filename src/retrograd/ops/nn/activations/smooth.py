@@ -60,7 +60,7 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     return activate(SILU, x, inplace)
 
 
-FEW = 128  # elements up to which one call of a slow function is faster than several calls of fast ones
+FEW = 128  # up to this number of elements, one call of a slow function is faster than several of fast functions
 
 
 @mapped("log1p_exp", SEVERAL)

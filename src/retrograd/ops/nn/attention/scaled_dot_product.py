@@ -88,7 +88,7 @@ def _causally(s: Array, first: int) -> Array:
     return np.where(allowed, s, _minus_infinity(s.dtype))
 
 
-SMALL = 1 << 10  # scores up to which their mask is cached
+SMALL = 1 << 10  # up to this number of scores, their mask is cached
 
 
 @lru_cache(maxsize=64)

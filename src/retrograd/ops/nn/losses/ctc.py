@@ -269,7 +269,7 @@ def _alignment(
         if low < 0 or high >= classes:
             raise RuntimeError(f"targets must be in label range [0, {classes}), in {describe(t)}")
     if bool(all_examples((padded == blank) & valid).any()):
-        raise RuntimeError(f"targets cannot hold the blank label {blank}, in {describe(t)}")
+        raise RuntimeError(f"targets must not contain the blank label {blank}, got {describe(t)}")
     labels, skips = _extended(new_tensor(padded), blank)
     return Alignment(labels.array, skips.array, _lengths("input_lengths", input_lengths, x, batch, steps), lengths)
 

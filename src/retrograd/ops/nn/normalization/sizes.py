@@ -42,8 +42,8 @@ def normalize(input: Tensor, p: float = 2.0, dim: Dims = 1, eps: float = 1e-12, 
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
     """``x_c / (k + alpha / size * sum_j x_j^2)^beta``, where j runs over the ``size`` channels around c.
 
-    Derivative: ``g / d^beta - 2 alpha beta / size x_c sum_j g_j x_j / d_j^(beta + 1)`` with d the base of the power and
-    j the channels in whose windows c lies.
+    Derivative: ``g / d^beta - 2 alpha beta / size x_c sum_j g_j x_j / d_j^(beta + 1)`` where d is the base of the power
+    and j runs over the channels whose windows contain c.
     Shape: ``(N, C, *)`` with at least three dimensions; the result has the input's shape.
 
     Args:

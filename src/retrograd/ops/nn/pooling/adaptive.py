@@ -143,7 +143,7 @@ def _adaptive_max(axes: int, input: Tensor, output_size: OutputSize, return_indi
 def _adaptive_avg_pool(axes: int) -> Callable[..., Tensor]:
     """The mean over ``output_size`` windows: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
 
-    Derivative: each element gets ``g / count`` of every window that it lies in.
+    Derivative: each element gets ``g / count`` of every window that contains it.
     Shape: {input}; the spatial size of the result is ``output_size``.
 
     Args:

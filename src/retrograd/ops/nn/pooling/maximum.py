@@ -78,7 +78,7 @@ def _max_along(value: Any, winner: Any, window: Window, axis: int, weight: int, 
     lowest = -inf if value.dtype.kind in FLOATING else np.iinfo(value.dtype).min
     best = xp.full(shape, lowest, dtype=value.dtype)
     won = xp.zeros(shape, dtype=kind) if kind else None
-    # Later offsets reach windows further to the left. Windows left of `met` have no element yet and take the first one.
+    # Later offsets reach windows further to the left. Windows left of `met` have no element yet and take this one.
     met = out
     for offset, places, reads in found:
         source = along(place, reads, ndim)

@@ -266,7 +266,7 @@ def _full_like(
 ) -> Tensor:
     x, values = tensors(a, fill_value)
     if shape is None:
-        full = ops.empty_like(x, dtype=dtype)  # inside vmap it is mapped if x is
+        full = ops.empty_like(x, dtype=dtype)  # inside vmap, mapped if x is
         full[...] = values.astype(full.dtype)
         return full
     lengths = (shape,) if np.ndim(shape) == 0 else tuple(shape)
