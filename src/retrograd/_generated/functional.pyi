@@ -1054,7 +1054,7 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: builtins.int | None = 
 
     Derivative: weight: for each row, the sum of ``g`` over its positions in the input, 0 for ``padding_idx``; dense.
     Shape: input ``(*)`` and weight ``(V, D)`` to ``(*, D)``.
-    Dtype: the weight's; the input is of integers.
+    Dtype: the weight's; the input holds integers.
 
     Args:
         input: numbers from 0 to V - 1.
@@ -1068,7 +1068,7 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: builtins.int | None = 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: a number is out of range.
-        RuntimeError: the input is not of integers, weight is not a matrix, or ``padding_idx`` is out of range.
+        RuntimeError: the input does not hold integers, weight is not a matrix, or ``padding_idx`` is out of range.
 
     >>> F.embedding(rg.tensor([1, 0]), rg.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([[3., 4.],
@@ -1083,7 +1083,7 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
     bag; for the maximum, the first of a bag's equal elements gets ``g``. per_sample_weights: ``sum(g
     weight[input_k])``.
     Shape: input ``(bags, n)``, or ``(n,)`` divided by ``offsets``, and weight ``(V, D)`` to ``(bags, D)``.
-    Dtype: the weight's, real floating; the input is of integers.
+    Dtype: the weight's, real floating; the input holds integers.
 
     Args:
         input: numbers from 0 to V - 1.
@@ -2978,7 +2978,7 @@ def silu(input: Tensor, inplace: builtins.bool = False) -> Tensor:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        NotImplementedError: the input is of integers or bools.
+        NotImplementedError: the input holds integers or bools.
 
     Source: Elfwing, Uchibe, Doya, "Sigmoid-weighted linear units", 2018.
 

@@ -1436,7 +1436,7 @@ def vander(x: Operand, *, N: builtins.int | None = None) -> Tensor:
 
     Raises:
         TypeError: ``x`` is not a Tensor, array or number.
-        RuntimeError: x is of bools, or ``N`` is not greater than 1.
+        RuntimeError: x holds bools, or ``N`` is not greater than 1.
 
     >>> rg.linalg.vander(rg.tensor([2.0, 3.0]), N=3)
     tensor([[1., 2., 4.],

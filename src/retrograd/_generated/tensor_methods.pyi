@@ -193,7 +193,7 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: the Tensor is of bools.
+            RuntimeError: the Tensor holds bools.
 
         >>> rg.neg(rg.tensor([1.0, -2.0]))
         tensor([-1.,  2.])
@@ -209,7 +209,7 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: the Tensor is of bools.
+            RuntimeError: the Tensor holds bools.
 
         >>> rg.positive(rg.tensor([1.0, -2.0]))
         tensor([ 1., -2.])
@@ -3512,7 +3512,7 @@ class TensorMethods:
         Derivative: input, source: that of the reduction; for amax and amin divided equally among all elements equal to the
         extreme value.
         Shape: index ``(n,)``; source has the input's shape with length n along ``dim``; the result has the input's shape.
-        Dtype: any, the same for input, source and result; index is of integers.
+        Dtype: any, the same for input, source and result; index holds integers.
 
         Args:
             input: the input Tensor.
@@ -3537,7 +3537,7 @@ class TensorMethods:
         Derivative: input, source: that of the reduction; for amax and amin divided equally among all elements equal to the
         extreme value.
         Shape: index ``(n,)``; source has the input's shape with length n along ``dim``; the result has the input's shape.
-        Dtype: any, the same for input, source and result; index is of integers.
+        Dtype: any, the same for input, source and result; index holds integers.
 
         Args:
             input: the input Tensor.
@@ -3577,7 +3577,7 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: a position is negative or too large, or the index is not a vector.
-            RuntimeError: the index is not of integers, or the input has no elements and a position is out of range.
+            RuntimeError: the index does not hold integers, or the input has no elements and a position is out of range.
 
         >>> rg.index_select(rg.tensor([[1, 2], [3, 4]]), 1, rg.tensor([1, 1]))
         tensor([[2, 2],
@@ -3599,7 +3599,7 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: a position is negative or too large, or the index is not a vector.
-            RuntimeError: the index is not of integers, or the input has no elements and a position is out of range.
+            RuntimeError: the index does not hold integers, or the input has no elements and a position is out of range.
 
         >>> rg.index_select(rg.tensor([[1, 2], [3, 4]]), 1, rg.tensor([1, 1]))
         tensor([[2, 2],
@@ -4478,8 +4478,8 @@ class TensorMethods:
             value: a number or a 0-d Tensor.
 
         Raises:
-            RuntimeError: the mask is not of bools, the value has dimensions, is beyond the input's range, or is complex and
-                the input is not.
+            RuntimeError: the mask does not hold bools, the value has dimensions, is beyond the input's range, or is complex
+                and the input is not.
             TypeError: the value is not a number.
 
         >>> rg.masked_fill(rg.tensor([1.0, 2.0]), rg.tensor([True, False]), -1.0)
@@ -4502,7 +4502,7 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: the source has too few elements, the mask is not of bools, or the dtypes differ.
+            RuntimeError: the source has too few elements, the mask does not hold bools, or the dtypes differ.
 
         >>> rg.masked_scatter(rg.zeros(3), rg.tensor([True, False, True]), rg.tensor([1.0, 2.0]))
         tensor([1., 0., 2.])
@@ -5382,7 +5382,7 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: the Tensor is of bools.
+            RuntimeError: the Tensor holds bools.
 
         >>> rg.neg(rg.tensor([1.0, -2.0]))
         tensor([-1.,  2.])
@@ -5398,7 +5398,7 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: the Tensor is of bools.
+            RuntimeError: the Tensor holds bools.
 
         >>> rg.neg(rg.tensor([1.0, -2.0]))
         tensor([-1.,  2.])
@@ -5869,7 +5869,7 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: the Tensor is of bools.
+            RuntimeError: the Tensor holds bools.
 
         >>> rg.positive(rg.tensor([1.0, -2.0]))
         tensor([ 1., -2.])
@@ -7122,7 +7122,7 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: the shapes do not broadcast, or a term is of bools.
+            RuntimeError: the shapes do not broadcast, or a term holds bools.
 
         >>> rg.sub(rg.tensor([1.0, 2.0]), 10)
         tensor([-9., -8.])
@@ -7143,7 +7143,7 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: the shapes do not broadcast, or a term is of bools.
+            RuntimeError: the shapes do not broadcast, or a term holds bools.
 
         >>> rg.sub(rg.tensor([1.0, 2.0]), 10)
         tensor([-9., -8.])
@@ -7295,7 +7295,7 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: a position is out of range.
-            RuntimeError: the index is not of integers.
+            RuntimeError: the index does not hold integers.
 
         >>> rg.take(rg.tensor([[1, 2], [3, 4]]), rg.tensor([0, -1]))
         tensor([1, 4])
@@ -8199,7 +8199,7 @@ class TensorMethods:
             other: the second operand, a Tensor or a number.
 
         Raises:
-            RuntimeError: the condition is not of bools, or the shapes do not broadcast.
+            RuntimeError: the condition does not hold bools, or the shapes do not broadcast.
 
         >>> x = rg.tensor([-1.0, 2.0])
         >>> x.where(x > 0, 0.0)

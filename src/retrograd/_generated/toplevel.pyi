@@ -3831,7 +3831,7 @@ def index_reduce(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor
     Derivative: input, source: that of the reduction; for amax and amin divided equally among all elements equal to the
     extreme value.
     Shape: index ``(n,)``; source has the input's shape with length n along ``dim``; the result has the input's shape.
-    Dtype: any, the same for input, source and result; index is of integers.
+    Dtype: any, the same for input, source and result; index holds integers.
 
     Args:
         input: the input Tensor.
@@ -3856,7 +3856,7 @@ def index_reduce(input: Tensor, *, axis: builtins.int, index: Tensor, source: Te
     Derivative: input, source: that of the reduction; for amax and amin divided equally among all elements equal to the
     extreme value.
     Shape: index ``(n,)``; source has the input's shape with length n along ``dim``; the result has the input's shape.
-    Dtype: any, the same for input, source and result; index is of integers.
+    Dtype: any, the same for input, source and result; index holds integers.
 
     Args:
         input: the input Tensor.
@@ -3890,7 +3890,7 @@ def index_select(input: Tensor, dim: builtins.int, index: Tensor) -> Tensor:
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: a position is negative or too large, or the index is not a vector.
-        RuntimeError: the index is not of integers, or the input has no elements and a position is out of range.
+        RuntimeError: the index does not hold integers, or the input has no elements and a position is out of range.
 
     >>> rg.index_select(rg.tensor([[1, 2], [3, 4]]), 1, rg.tensor([1, 1]))
     tensor([[2, 2],
@@ -3912,7 +3912,7 @@ def index_select(input: Tensor, *, axis: builtins.int, index: Tensor) -> Tensor:
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: a position is negative or too large, or the index is not a vector.
-        RuntimeError: the index is not of integers, or the input has no elements and a position is out of range.
+        RuntimeError: the index does not hold integers, or the input has no elements and a position is out of range.
 
     >>> rg.index_select(rg.tensor([[1, 2], [3, 4]]), 1, rg.tensor([1, 1]))
     tensor([[2, 2],
@@ -4917,8 +4917,8 @@ def masked_fill(input: Operand, mask: Tensor, value: Number | Tensor) -> Tensor:
         value: a number or a 0-d Tensor.
 
     Raises:
-        RuntimeError: the mask is not of bools, the value has dimensions, is beyond the input's range, or is complex and
-            the input is not.
+        RuntimeError: the mask does not hold bools, the value has dimensions, is beyond the input's range, or is complex
+            and the input is not.
         TypeError: the value is not a number.
 
     >>> rg.masked_fill(rg.tensor([1.0, 2.0]), rg.tensor([True, False]), -1.0)
@@ -4939,7 +4939,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the source has too few elements, the mask is not of bools, or the dtypes differ.
+        RuntimeError: the source has too few elements, the mask does not hold bools, or the dtypes differ.
 
     >>> rg.masked_scatter(rg.zeros(3), rg.tensor([True, False, True]), rg.tensor([1.0, 2.0]))
     tensor([1., 0., 2.])
@@ -5817,7 +5817,7 @@ def neg(input: Tensor) -> Tensor:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the Tensor is of bools.
+        RuntimeError: the Tensor holds bools.
 
     >>> rg.neg(rg.tensor([1.0, -2.0]))
     tensor([-1.,  2.])
@@ -5831,7 +5831,7 @@ def negative(input: Tensor) -> Tensor:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the Tensor is of bools.
+        RuntimeError: the Tensor holds bools.
 
     >>> rg.neg(rg.tensor([1.0, -2.0]))
     tensor([-1.,  2.])
@@ -6344,7 +6344,7 @@ def positive(input: Tensor) -> Tensor:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the Tensor is of bools.
+        RuntimeError: the Tensor holds bools.
 
     >>> rg.positive(rg.tensor([1.0, -2.0]))
     tensor([ 1., -2.])
@@ -7031,7 +7031,7 @@ def rsub(input: Operand, other: Operand, *, alpha: Number = 1) -> Tensor:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the shapes do not broadcast, or a term is of bools.
+        RuntimeError: the shapes do not broadcast, or a term holds bools.
 
     >>> rg.rsub(rg.tensor([1.0, 2.0]), 10)
     tensor([9., 8.])
@@ -7957,7 +7957,7 @@ def sub(input: Operand, other: Operand, *, alpha: Number = 1) -> Tensor:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the shapes do not broadcast, or a term is of bools.
+        RuntimeError: the shapes do not broadcast, or a term holds bools.
 
     >>> rg.sub(rg.tensor([1.0, 2.0]), 10)
     tensor([-9., -8.])
@@ -7976,7 +7976,7 @@ def subtract(input: Operand, other: Operand, *, alpha: Number = 1) -> Tensor:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the shapes do not broadcast, or a term is of bools.
+        RuntimeError: the shapes do not broadcast, or a term holds bools.
 
     >>> rg.sub(rg.tensor([1.0, 2.0]), 10)
     tensor([-9., -8.])
@@ -8144,7 +8144,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: a position is out of range.
-        RuntimeError: the index is not of integers.
+        RuntimeError: the index does not hold integers.
 
     >>> rg.take(rg.tensor([[1, 2], [3, 4]]), rg.tensor([0, -1]))
     tensor([1, 4])
@@ -9197,7 +9197,7 @@ def where(condition: Operand) -> builtins.tuple[Tensor, ...]:
     Returns: a Tensor; without ``input`` and ``other`` a tuple of positions, one Tensor per dimension.
 
     Raises:
-        RuntimeError: the condition is not of bools, or the shapes do not broadcast.
+        RuntimeError: the condition does not hold bools, or the shapes do not broadcast.
         TypeError: only one of input and other is given.
 
     >>> x = rg.tensor([-1.0, 2.0])
@@ -9223,7 +9223,7 @@ def where(condition: Operand, input: Operand, other: Operand) -> Tensor:
     Returns: a Tensor; without ``input`` and ``other`` a tuple of positions, one Tensor per dimension.
 
     Raises:
-        RuntimeError: the condition is not of bools, or the shapes do not broadcast.
+        RuntimeError: the condition does not hold bools, or the shapes do not broadcast.
         TypeError: only one of input and other is given.
 
     >>> x = rg.tensor([-1.0, 2.0])

@@ -96,7 +96,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
 
     Raises:
         IndexError: a position is negative or too large, or the index is not a vector.
-        RuntimeError: the index is not of integers, or the input has no elements and a position is out of range.
+        RuntimeError: the index does not hold integers, or the input has no elements and a position is out of range.
 
     >>> rg.index_select(rg.tensor([[1, 2], [3, 4]]), 1, rg.tensor([1, 1]))
     tensor([[2, 2],
@@ -116,7 +116,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
     Shape: any; the result has the index's shape.
 
     Raises:
-        RuntimeError: the index is not of integers.
+        RuntimeError: the index does not hold integers.
 
     >>> rg.take(rg.tensor([[1, 2], [3, 4]]), rg.tensor([0, -1]))
     tensor([1, 4])

@@ -269,7 +269,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
         source: the values to write, in row-major order.
 
     Raises:
-        RuntimeError: the source has too few elements, the mask is not of bools, or the dtypes differ.
+        RuntimeError: the source has too few elements, the mask does not hold bools, or the dtypes differ.
 
     >>> rg.masked_scatter(rg.zeros(3), rg.tensor([True, False, True]), rg.tensor([1.0, 2.0]))
     tensor([1., 0., 2.])

@@ -287,7 +287,7 @@ def index_reduce(
     Derivative: input, source: that of the reduction; for amax and amin divided equally among all elements equal to the
     extreme value.
     Shape: index ``(n,)``; source has the input's shape with length n along ``dim``; the result has the input's shape.
-    Dtype: any, the same for input, source and result; index is of integers.
+    Dtype: any, the same for input, source and result; index holds integers.
 
     Args:
         index: the position that each slice of the source goes to; a position may repeat.

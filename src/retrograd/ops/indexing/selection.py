@@ -51,7 +51,7 @@ def where(
     Returns: a Tensor; without ``input`` and ``other`` a tuple of positions, one Tensor per dimension.
 
     Raises:
-        RuntimeError: the condition is not of bools, or the shapes do not broadcast.
+        RuntimeError: the condition does not hold bools, or the shapes do not broadcast.
         TypeError: only one of input and other is given.
 
     >>> x = rg.tensor([-1.0, 2.0])
@@ -97,7 +97,7 @@ def _where_method(self: Tensor, condition: Tensor, other: Operand) -> Tensor:
         condition: bools.
 
     Raises:
-        RuntimeError: the condition is not of bools, or the shapes do not broadcast.
+        RuntimeError: the condition does not hold bools, or the shapes do not broadcast.
 
     >>> x = rg.tensor([-1.0, 2.0])
     >>> x.where(x > 0, 0.0)
@@ -154,8 +154,8 @@ def masked_fill(input: Operand, mask: Tensor, value: Number | Tensor) -> Tensor:
     Dtype: any; the result has the input's dtype.
 
     Raises:
-        RuntimeError: the mask is not of bools, the value has dimensions, is beyond the input's range, or is complex and
-            the input is not.
+        RuntimeError: the mask does not hold bools, the value has dimensions, is beyond the input's range, or is complex
+            and the input is not.
         TypeError: the value is not a number.
 
     >>> rg.masked_fill(rg.tensor([1.0, 2.0]), rg.tensor([True, False]), -1.0)

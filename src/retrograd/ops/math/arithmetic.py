@@ -96,7 +96,7 @@ def sub(input: Operand, other: Operand, *, alpha: Number = 1) -> Tensor:
         alpha: a factor for ``other``; not a floating number if both operands are integers.
 
     Raises:
-        RuntimeError: the shapes do not broadcast, or a term is of bools.
+        RuntimeError: the shapes do not broadcast, or a term holds bools.
 
     >>> rg.sub(rg.tensor([1.0, 2.0]), 10)
     tensor([-9., -8.])
@@ -298,7 +298,7 @@ def neg(input: Tensor) -> Tensor:
     Dtype: the input's; bools are refused.
 
     Raises:
-        RuntimeError: the Tensor is of bools.
+        RuntimeError: the Tensor holds bools.
 
     >>> rg.neg(rg.tensor([1.0, -2.0]))
     tensor([-1.,  2.])

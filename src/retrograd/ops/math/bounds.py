@@ -123,7 +123,7 @@ CLAMP_TO_NUMBERS = elementwise(
 
 
 def _of_its_kind(bound: Operand) -> Any:
-    """Return a bound as an operand of type promotion with a number, where a 0-d Tensor counts as a Python number."""
+    """Return a stand-in for the bound in type promotion, where a 0-d Tensor counts as a Python number."""
     if not isinstance(bound, Tensor) or bound.array.ndim:
         return bound.array if isinstance(bound, Tensor) else bound
     kind = bound.array.dtype.kind

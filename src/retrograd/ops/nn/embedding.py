@@ -127,7 +127,7 @@ def embedding(
 
     Derivative: weight: for each row, the sum of ``g`` over its positions in the input, 0 for ``padding_idx``; dense.
     Shape: input ``(*)`` and weight ``(V, D)`` to ``(*, D)``.
-    Dtype: the weight's; the input is of integers.
+    Dtype: the weight's; the input holds integers.
 
     Args:
         input: numbers from 0 to V - 1.
@@ -139,7 +139,7 @@ def embedding(
 
     Raises:
         IndexError: a number is out of range.
-        RuntimeError: the input is not of integers, weight is not a matrix, or ``padding_idx`` is out of range.
+        RuntimeError: the input does not hold integers, weight is not a matrix, or ``padding_idx`` is out of range.
 
     >>> F.embedding(rg.tensor([1, 0]), rg.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([[3., 4.],
@@ -176,7 +176,7 @@ def embedding_bag(
     bag; for the maximum, the first of a bag's equal elements gets ``g``. per_sample_weights: ``sum(g
     weight[input_k])``.
     Shape: input ``(bags, n)``, or ``(n,)`` divided by ``offsets``, and weight ``(V, D)`` to ``(bags, D)``.
-    Dtype: the weight's, real floating; the input is of integers.
+    Dtype: the weight's, real floating; the input holds integers.
 
     Args:
         offsets: where each bag starts in a vector.

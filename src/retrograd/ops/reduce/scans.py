@@ -250,7 +250,7 @@ def _complex_logaddexp(x: Array, y: Array) -> Array:
 def _logcumsumexp(x: Array, dim: int, backward: bool) -> Array:
     if x.dtype.kind == "c":
         return running(_complex_logaddexp, x.astype(np.complex128), dim).astype(x.dtype)
-    return running(np.logaddexp, x.astype(np.result_type(x, np.float64)), dim).astype(x.dtype)  # in double
+    return running(np.logaddexp, x.astype(np.result_type(x, np.float64)), dim).astype(x.dtype)  # in float64
 
 
 LOGCUMSUMEXP = Primitive(

@@ -218,7 +218,7 @@ def vander(x: Operand, *, N: int | None = None) -> Tensor:
         N: the number of powers, by default n.
 
     Raises:
-        RuntimeError: x is of bools, or ``N`` is not greater than 1.
+        RuntimeError: x holds bools, or ``N`` is not greater than 1.
 
     >>> rg.linalg.vander(rg.tensor([2.0, 3.0]), N=3)
     tensor([[1., 2., 4.],

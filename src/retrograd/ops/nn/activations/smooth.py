@@ -47,7 +47,7 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     Derivative: ``g s (1 + input (1 - s))`` with ``s = sigmoid(input)``.
 
     Raises:
-        NotImplementedError: the input is of integers or bools.
+        NotImplementedError: the input holds integers or bools.
 
     Source: Elfwing, Uchibe, Doya, "Sigmoid-weighted linear units", 2018.
 

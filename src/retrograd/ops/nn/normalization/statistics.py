@@ -236,7 +236,7 @@ def _moments(x: Array, axes: tuple[int, ...]) -> tuple[Array, Array]:
 def _moments_and_running(
     x: Tensor, axes: tuple[int, ...], running_mean: Tensor | None, running_var: Tensor | None, momentum: float
 ) -> tuple[Array, Array] | None:
-    """``_moments`` by a loop that also updates running statistics on unshared memory; None if it cannot be used."""
+    """Compute ``_moments`` with a loop that also updates the running statistics; None if the loop cannot be used."""
     if watchers or running_mean is None or running_var is None or running_mean is running_var or axes[0] != 0:
         return None
     arrays = x.array, running_mean.array, running_var.array
