@@ -147,7 +147,7 @@ def _scatter(
 ) -> Write:
     x = operand(input)
     if (src is None) == (value is None):
-        raise TypeError("pass exactly one of src and value, got {'neither' if src is None else 'both'}")
+        raise TypeError(f"pass exactly one of src and value, got {'neither' if src is None else 'both'}")
     if reduce not in (None, "add", "multiply"):
         raise RuntimeError(f"reduce argument must be either add or multiply, got {reduce!r}")
     x, place, index = along(x, dim, index)
