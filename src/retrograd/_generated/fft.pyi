@@ -18,13 +18,13 @@ __all__ = [
 def fft(input: Operand, n: builtins.int | None = None, dim: Dim = -1, norm: Norm | None = None, *, axis: Dim = -1) -> Tensor:
     """``X_k = sum_j x_j exp(-2 pi i j k / n)``: the discrete Fourier transform along a dimension.
 
-    Derivative: the transform in the other direction of ``g``, with the factor kept.
-    Shape: any; the result has the input's, but for the lengths given.
-    Dtype: float32, float64 and complex; gives complex; integers become the default dtype.
+    Derivative: ``g`` transformed in the opposite direction, with the same factor.
+    Shape: any; the result has the input's shape, except for the given lengths.
+    Dtype: float32, float64 and complex; the result is complex; integers become the default dtype.
 
     Args:
         input: a signal, real or complex.
-        n: crop or pad with zeros to this length first.
+        n: the length to which the input is first cropped or padded with zeros.
         dim: the dimension, by default the last.
         norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
 
@@ -39,13 +39,13 @@ def fft(input: Operand, n: builtins.int | None = None, dim: Dim = -1, norm: Norm
 def fft2(input: Operand, s: Sequence[builtins.int] | None = None, dim: Dims = ..., norm: Norm | None = None, *, axis: Dims = ...) -> Tensor:
     """``fft`` along two dimensions.
 
-    Derivative: the transform in the other direction of ``g``, with the factor kept.
-    Shape: any; the result has the input's, but for the lengths given.
-    Dtype: float32, float64 and complex; gives complex; integers become the default dtype.
+    Derivative: ``g`` transformed in the opposite direction, with the same factor.
+    Shape: any; the result has the input's shape, except for the given lengths.
+    Dtype: float32, float64 and complex; the result is complex; integers become the default dtype.
 
     Args:
         input: a signal, real or complex.
-        s: crop or pad with zeros to these lengths first; -1 keeps a length.
+        s: lengths to which the input is first cropped or padded with zeros; -1 keeps a length.
         dim: the dimensions, by default the last two.
         norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
 
@@ -59,7 +59,7 @@ def fft2(input: Operand, s: Sequence[builtins.int] | None = None, dim: Dims = ..
             [0., 0.]])
     """
 def fftfreq(n: builtins.int, d: builtins.float = 1.0, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
-    """``[0, 1, ..., -2, -1] / (n d)``: the frequencies of ``fft`` on ``n`` samples ``d`` apart.
+    """``[0, 1, ..., -2, -1] / (n d)``: the frequencies of ``fft`` of ``n`` samples at distance ``d``.
 
     Derivative: none.
     Shape: (n).
@@ -67,9 +67,9 @@ def fftfreq(n: builtins.int, d: builtins.float = 1.0, *, dtype: DTypeLike | None
 
     Args:
         n: the number of samples.
-        d: their distance; frequencies are in cycles per its unit.
+        d: the distance between samples; frequencies are in cycles per unit of ``d``.
         dtype: the dtype of the result.
-        device: where the result lies.
+        device: the device of the result.
 
     Raises:
         RuntimeError: ``n`` is not positive.
@@ -80,13 +80,13 @@ def fftfreq(n: builtins.int, d: builtins.float = 1.0, *, dtype: DTypeLike | None
 def fftn(input: Operand, s: Sequence[builtins.int] | None = None, dim: Dims | None = None, norm: Norm | None = None, *, axis: Dims | None = None) -> Tensor:
     """``fft`` along several dimensions.
 
-    Derivative: the transform in the other direction of ``g``, with the factor kept.
-    Shape: any; the result has the input's, but for the lengths given.
-    Dtype: float32, float64 and complex; gives complex; integers become the default dtype.
+    Derivative: ``g`` transformed in the opposite direction, with the same factor.
+    Shape: any; the result has the input's shape, except for the given lengths.
+    Dtype: float32, float64 and complex; the result is complex; integers become the default dtype.
 
     Args:
         input: a signal, real or complex.
-        s: crop or pad with zeros to these lengths first; -1 keeps a length.
+        s: lengths to which the input is first cropped or padded with zeros; -1 keeps a length.
         dim: the dimensions, by default all, or the last ``len(s)``.
         norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
 
@@ -108,7 +108,7 @@ def fftshift(input: Operand, dim: Dims | None = None, *, axis: Dims | None = Non
 
     Args:
         input: a spectrum.
-        dim: a dimension or several, by default all.
+        dim: one dimension or several, by default all.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -118,11 +118,11 @@ def fftshift(input: Operand, dim: Dims | None = None, *, axis: Dims | None = Non
     tensor([-2., -1.,  0.,  1.])
     """
 def hfft(input: Operand, n: builtins.int | None = None, dim: Dim = -1, norm: Norm | None = None, *, axis: Dim = -1) -> Tensor:
-    """``X_k = sum_j x_j exp(-2 pi i j k / n)``, real, of a Hermitian signal given by its half.
+    """``X_k = sum_j x_j exp(-2 pi i j k / n)``, real, of a Hermitian signal of which the input is one half.
 
-    Derivative: that of ``irfft`` of the conjugate, with the factor the other way.
-    Shape: any; the result has length ``n``, by default twice the input's less 2, along the (last) dimension.
-    Dtype: float32, float64 and complex; gives real numbers; integers become the default dtype.
+    Derivative: that of ``irfft`` of the conjugate, with the opposite ``norm``.
+    Shape: any; the result has length ``n``, by default ``2 (m - 1)`` for length m, along the (last) dimension.
+    Dtype: float32, float64 and complex; the result is real; integers become the default dtype.
 
     Args:
         input: the half of a signal with ``x_(-j) = conj(x_j)``.
@@ -141,9 +141,9 @@ def hfft(input: Operand, n: builtins.int | None = None, dim: Dim = -1, norm: Nor
 def hfft2(input: Operand, s: Sequence[builtins.int] | None = None, dim: Dims = ..., norm: Norm | None = None, *, axis: Dims = ...) -> Tensor:
     """``hfft`` along the last of two dimensions, ``fft`` along the other.
 
-    Derivative: that of ``irfft`` of the conjugate, with the factor the other way.
-    Shape: any; the result has length ``n``, by default twice the input's less 2, along the (last) dimension.
-    Dtype: float32, float64 and complex; gives real numbers; integers become the default dtype.
+    Derivative: that of ``irfft`` of the conjugate, with the opposite ``norm``.
+    Shape: any; the result has length ``n``, by default ``2 (m - 1)`` for length m, along the (last) dimension.
+    Dtype: float32, float64 and complex; the result is real; integers become the default dtype.
 
     Args:
         input: the half of a Hermitian signal.
@@ -162,9 +162,9 @@ def hfft2(input: Operand, s: Sequence[builtins.int] | None = None, dim: Dims = .
 def hfftn(input: Operand, s: Sequence[builtins.int] | None = None, dim: Dims | None = None, norm: Norm | None = None, *, axis: Dims | None = None) -> Tensor:
     """``hfft`` along the last of several dimensions, ``fft`` along the others.
 
-    Derivative: that of ``irfft`` of the conjugate, with the factor the other way.
-    Shape: any; the result has length ``n``, by default twice the input's less 2, along the (last) dimension.
-    Dtype: float32, float64 and complex; gives real numbers; integers become the default dtype.
+    Derivative: that of ``irfft`` of the conjugate, with the opposite ``norm``.
+    Shape: any; the result has length ``n``, by default ``2 (m - 1)`` for length m, along the (last) dimension.
+    Dtype: float32, float64 and complex; the result is real; integers become the default dtype.
 
     Args:
         input: the half of a Hermitian signal.
@@ -183,13 +183,13 @@ def hfftn(input: Operand, s: Sequence[builtins.int] | None = None, dim: Dims | N
 def ifft(input: Operand, n: builtins.int | None = None, dim: Dim = -1, norm: Norm | None = None, *, axis: Dim = -1) -> Tensor:
     """``x_j = 1/n sum_k X_k exp(2 pi i j k / n)``: the inverse of ``fft``.
 
-    Derivative: the transform in the other direction of ``g``, with the factor kept.
-    Shape: any; the result has the input's, but for the lengths given.
-    Dtype: float32, float64 and complex; gives complex; integers become the default dtype.
+    Derivative: ``g`` transformed in the opposite direction, with the same factor.
+    Shape: any; the result has the input's shape, except for the given lengths.
+    Dtype: float32, float64 and complex; the result is complex; integers become the default dtype.
 
     Args:
         input: a spectrum.
-        n: crop or pad with zeros to this length first.
+        n: the length to which the input is first cropped or padded with zeros.
         dim: the dimension, by default the last.
         norm: ``"backward"``: ``1 / n``, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: no factor.
 
@@ -204,13 +204,13 @@ def ifft(input: Operand, n: builtins.int | None = None, dim: Dim = -1, norm: Nor
 def ifft2(input: Operand, s: Sequence[builtins.int] | None = None, dim: Dims = ..., norm: Norm | None = None, *, axis: Dims = ...) -> Tensor:
     """``ifft`` along two dimensions: the inverse of ``fft2``.
 
-    Derivative: the transform in the other direction of ``g``, with the factor kept.
-    Shape: any; the result has the input's, but for the lengths given.
-    Dtype: float32, float64 and complex; gives complex; integers become the default dtype.
+    Derivative: ``g`` transformed in the opposite direction, with the same factor.
+    Shape: any; the result has the input's shape, except for the given lengths.
+    Dtype: float32, float64 and complex; the result is complex; integers become the default dtype.
 
     Args:
         input: a spectrum.
-        s: crop or pad with zeros to these lengths first; -1 keeps a length.
+        s: lengths to which the input is first cropped or padded with zeros; -1 keeps a length.
         dim: the dimensions, by default the last two.
         norm: ``"backward"``: ``1 / n``, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: no factor.
 
@@ -226,13 +226,13 @@ def ifft2(input: Operand, s: Sequence[builtins.int] | None = None, dim: Dims = .
 def ifftn(input: Operand, s: Sequence[builtins.int] | None = None, dim: Dims | None = None, norm: Norm | None = None, *, axis: Dims | None = None) -> Tensor:
     """``ifft`` along several dimensions: the inverse of ``fftn``.
 
-    Derivative: the transform in the other direction of ``g``, with the factor kept.
-    Shape: any; the result has the input's, but for the lengths given.
-    Dtype: float32, float64 and complex; gives complex; integers become the default dtype.
+    Derivative: ``g`` transformed in the opposite direction, with the same factor.
+    Shape: any; the result has the input's shape, except for the given lengths.
+    Dtype: float32, float64 and complex; the result is complex; integers become the default dtype.
 
     Args:
         input: a spectrum.
-        s: crop or pad with zeros to these lengths first; -1 keeps a length.
+        s: lengths to which the input is first cropped or padded with zeros; -1 keeps a length.
         dim: the dimensions, by default all, or the last ``len(s)``.
         norm: ``"backward"``: ``1 / n``, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: no factor.
 
@@ -253,8 +253,8 @@ def ifftshift(input: Operand, dim: Dims | None = None, *, axis: Dims | None = No
     Dtype: any; the result has the input's dtype.
 
     Args:
-        input: a spectrum in the middle.
-        dim: a dimension or several, by default all.
+        input: a spectrum with the zero frequency in the middle.
+        dim: one dimension or several, by default all.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -268,11 +268,11 @@ def ihfft(input: Operand, n: builtins.int | None = None, dim: Dim = -1, norm: No
 
     Derivative: that of ``rfft``, conjugated.
     Shape: any; the result has length ``n // 2 + 1`` along the (last) dimension.
-    Dtype: float32 and float64; gives complex; integers become the default dtype.
+    Dtype: float32 and float64; the result is complex; integers become the default dtype.
 
     Args:
         input: a real spectrum.
-        n: crop or pad with zeros to this length first.
+        n: the length to which the input is first cropped or padded with zeros.
         dim: the dimension, by default the last.
         norm: ``"backward"``: ``1 / n``, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: no factor.
 
@@ -287,20 +287,20 @@ def ihfft(input: Operand, n: builtins.int | None = None, dim: Dim = -1, norm: No
 def ihfft2(input: Tensor, s: Sequence[builtins.int] | None = None, dim: Dims = ..., norm: Norm | None = None, *, axis: Dims = ...) -> Tensor:
     """The inverse of ``hfft2``: ``ihfft`` along the last of two dimensions, ``ifft`` along the other.
 
-    Derivative: the transform's transpose, which is linear.
+    Derivative: the transpose of the transform, applied to ``g``.
     Shape: the input's, with ``n // 2 + 1`` for the last transformed length n.
-    Dtype: float32 and float64, integers become the default dtype; complex.
+    Dtype: float32 and float64, integers become the default dtype; the result is complex.
 
     Args:
         input: the input Tensor.
-        s: crop or pad with zeros to these lengths first; -1 keeps a length.
+        s: lengths to which the input is first cropped or padded with zeros; -1 keeps a length.
         dim: the two dimensions.
         norm: ``"backward"`` (1/n, the default), ``"ortho"`` (1/sqrt(n)) or ``"forward"`` (no factor).
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: the input is complex, or lengths and dimensions do not fit.
+        RuntimeError: the input is complex, or ``s`` and ``dim`` differ in length.
 
     >>> rg.fft.ihfft2(rg.ones(2, 2)).real
     tensor([[1., 0.],
@@ -309,20 +309,20 @@ def ihfft2(input: Tensor, s: Sequence[builtins.int] | None = None, dim: Dims = .
 def ihfftn(input: Tensor, s: Sequence[builtins.int] | None = None, dim: Dims | None = None, norm: Norm | None = None, *, axis: Dims | None = None) -> Tensor:
     """The inverse of ``hfftn``: ``ihfft`` along the last of several dimensions, ``ifft`` along the others.
 
-    Derivative: the transform's transpose, which is linear.
+    Derivative: the transpose of the transform, applied to ``g``.
     Shape: the input's, with ``n // 2 + 1`` for the last transformed length n.
-    Dtype: float32 and float64, integers become the default dtype; complex.
+    Dtype: float32 and float64, integers become the default dtype; the result is complex.
 
     Args:
         input: the input Tensor.
-        s: crop or pad with zeros to these lengths first; -1 keeps a length.
-        dim: the dimensions, by default all, or the last as many as ``s`` has.
+        s: lengths to which the input is first cropped or padded with zeros; -1 keeps a length.
+        dim: the dimensions, by default all, or the last ``len(s)``.
         norm: ``"backward"`` (1/n, the default), ``"ortho"`` (1/sqrt(n)) or ``"forward"`` (no factor).
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: the input is complex, or lengths and dimensions do not fit.
+        RuntimeError: the input is complex, or ``s`` and ``dim`` differ in length.
 
     >>> rg.fft.ihfftn(rg.ones(2, 2)).real
     tensor([[1., 0.],
@@ -331,9 +331,10 @@ def ihfftn(input: Tensor, s: Sequence[builtins.int] | None = None, dim: Dims | N
 def irfft(input: Operand, n: builtins.int | None = None, dim: Dim = -1, norm: Norm | None = None, *, axis: Dim = -1) -> Tensor:
     """``x_0, ..., x_(n-1)`` from its half spectrum: the inverse of ``rfft``.
 
-    Derivative: the factor times ``rfft`` of ``g``, doubled but for the first and, at even ``n``, the last coefficient.
-    Shape: any; the result has length ``n``, by default twice the input's less 2, along the (last) dimension.
-    Dtype: float32, float64 and complex; gives real numbers; integers become the default dtype.
+    Derivative: the factor times ``rfft`` of ``g``, doubled except for the first and, at even ``n``, the last
+    coefficient.
+    Shape: any; the result has length ``n``, by default ``2 (m - 1)`` for length m, along the (last) dimension.
+    Dtype: float32, float64 and complex; the result is real; integers become the default dtype.
 
     Args:
         input: the half of a spectrum.
@@ -352,9 +353,10 @@ def irfft(input: Operand, n: builtins.int | None = None, dim: Dim = -1, norm: No
 def irfft2(input: Operand, s: Sequence[builtins.int] | None = None, dim: Dims = ..., norm: Norm | None = None, *, axis: Dims = ...) -> Tensor:
     """``irfft`` along the last of two dimensions, ``ifft`` along the other: the inverse of ``rfft2``.
 
-    Derivative: the factor times ``rfft`` of ``g``, doubled but for the first and, at even ``n``, the last coefficient.
-    Shape: any; the result has length ``n``, by default twice the input's less 2, along the (last) dimension.
-    Dtype: float32, float64 and complex; gives real numbers; integers become the default dtype.
+    Derivative: the factor times ``rfft`` of ``g``, doubled except for the first and, at even ``n``, the last
+    coefficient.
+    Shape: any; the result has length ``n``, by default ``2 (m - 1)`` for length m, along the (last) dimension.
+    Dtype: float32, float64 and complex; the result is real; integers become the default dtype.
 
     Args:
         input: the half of a spectrum.
@@ -374,9 +376,10 @@ def irfft2(input: Operand, s: Sequence[builtins.int] | None = None, dim: Dims = 
 def irfftn(input: Operand, s: Sequence[builtins.int] | None = None, dim: Dims | None = None, norm: Norm | None = None, *, axis: Dims | None = None) -> Tensor:
     """``irfft`` along the last of several dimensions, ``ifft`` along the others: the inverse of ``rfftn``.
 
-    Derivative: the factor times ``rfft`` of ``g``, doubled but for the first and, at even ``n``, the last coefficient.
-    Shape: any; the result has length ``n``, by default twice the input's less 2, along the (last) dimension.
-    Dtype: float32, float64 and complex; gives real numbers; integers become the default dtype.
+    Derivative: the factor times ``rfft`` of ``g``, doubled except for the first and, at even ``n``, the last
+    coefficient.
+    Shape: any; the result has length ``n``, by default ``2 (m - 1)`` for length m, along the (last) dimension.
+    Dtype: float32, float64 and complex; the result is real; integers become the default dtype.
 
     Args:
         input: the half of a spectrum.
@@ -396,13 +399,13 @@ def irfftn(input: Operand, s: Sequence[builtins.int] | None = None, dim: Dims | 
 def rfft(input: Operand, n: builtins.int | None = None, dim: Dim = -1, norm: Norm | None = None, *, axis: Dim = -1) -> Tensor:
     """``X_0, ..., X_(n // 2)`` of ``fft`` of a real signal: the half that determines the rest.
 
-    Derivative: the real part of the transform in the other direction of ``g``, padded with zeros.
+    Derivative: ``g`` padded with zeros and transformed in the opposite direction, real part.
     Shape: any; the result has length ``n // 2 + 1`` along the (last) dimension.
-    Dtype: float32 and float64; gives complex; integers become the default dtype.
+    Dtype: float32 and float64; the result is complex; integers become the default dtype.
 
     Args:
         input: a real signal.
-        n: crop or pad with zeros to this length first.
+        n: the length to which the input is first cropped or padded with zeros.
         dim: the dimension, by default the last.
         norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
 
@@ -417,13 +420,13 @@ def rfft(input: Operand, n: builtins.int | None = None, dim: Dim = -1, norm: Nor
 def rfft2(input: Operand, s: Sequence[builtins.int] | None = None, dim: Dims = ..., norm: Norm | None = None, *, axis: Dims = ...) -> Tensor:
     """``rfft`` along the last of two dimensions, ``fft`` along the other.
 
-    Derivative: the real part of the transform in the other direction of ``g``, padded with zeros.
+    Derivative: ``g`` padded with zeros and transformed in the opposite direction, real part.
     Shape: any; the result has length ``n // 2 + 1`` along the (last) dimension.
-    Dtype: float32 and float64; gives complex; integers become the default dtype.
+    Dtype: float32 and float64; the result is complex; integers become the default dtype.
 
     Args:
         input: a real signal.
-        s: crop or pad with zeros to these lengths first; -1 keeps a length.
+        s: lengths to which the input is first cropped or padded with zeros; -1 keeps a length.
         dim: the dimensions, by default the last two.
         norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
 
@@ -436,7 +439,7 @@ def rfft2(input: Operand, s: Sequence[builtins.int] | None = None, dim: Dims = .
     (4, 3)
     """
 def rfftfreq(n: builtins.int, d: builtins.float = 1.0, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
-    """``[0, 1, ..., n // 2] / (n d)``: the frequencies of ``rfft`` on ``n`` samples ``d`` apart.
+    """``[0, 1, ..., n // 2] / (n d)``: the frequencies of ``rfft`` of ``n`` samples at distance ``d``.
 
     Derivative: none.
     Shape: (n // 2 + 1).
@@ -444,9 +447,9 @@ def rfftfreq(n: builtins.int, d: builtins.float = 1.0, *, dtype: DTypeLike | Non
 
     Args:
         n: the number of samples.
-        d: their distance; frequencies are in cycles per its unit.
+        d: the distance between samples; frequencies are in cycles per unit of ``d``.
         dtype: the dtype of the result.
-        device: where the result lies.
+        device: the device of the result.
 
     Raises:
         RuntimeError: ``n`` is not positive.
@@ -457,13 +460,13 @@ def rfftfreq(n: builtins.int, d: builtins.float = 1.0, *, dtype: DTypeLike | Non
 def rfftn(input: Operand, s: Sequence[builtins.int] | None = None, dim: Dims | None = None, norm: Norm | None = None, *, axis: Dims | None = None) -> Tensor:
     """``rfft`` along the last of several dimensions, ``fft`` along the others.
 
-    Derivative: the real part of the transform in the other direction of ``g``, padded with zeros.
+    Derivative: ``g`` padded with zeros and transformed in the opposite direction, real part.
     Shape: any; the result has length ``n // 2 + 1`` along the (last) dimension.
-    Dtype: float32 and float64; gives complex; integers become the default dtype.
+    Dtype: float32 and float64; the result is complex; integers become the default dtype.
 
     Args:
         input: a real signal.
-        s: crop or pad with zeros to these lengths first; -1 keeps a length.
+        s: lengths to which the input is first cropped or padded with zeros; -1 keeps a length.
         dim: the dimensions, by default all, or the last ``len(s)``.
         norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
 

@@ -38,9 +38,9 @@ __all__ = [
 ]
 
 def adaptive_avg_pool1d(input: Tensor, output_size: OutputSize) -> Tensor:
-    """The mean over as many windows as wanted: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
+    """The mean over ``output_size`` windows: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
 
-    Derivative: each element gets ``g / count`` of every window that it lies in.
+    Derivative: each element gets ``g / count`` of every window that contains it.
     Shape: ``(N, C, L)``, or ``(C, L)`` without a batch; the spatial size of the result is ``output_size``.
     Dtype: real floating; the result has the input's dtype.
 
@@ -50,16 +50,16 @@ def adaptive_avg_pool1d(input: Tensor, output_size: OutputSize) -> Tensor:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the rank is wrong, a spatial dimension is empty, or an output size negative.
+        RuntimeError: the number of dimensions is wrong, a spatial dimension is empty, or an output size is negative.
         NotImplementedError: the input holds integers, bools or complex numbers.
 
     >>> F.adaptive_avg_pool1d(rg.tensor([[[1.0, 2.0, 3.0]]]), 2)
     tensor([[[1.5, 2.5]]])
     """
 def adaptive_avg_pool2d(input: Tensor, output_size: OutputSize) -> Tensor:
-    """The mean over as many windows as wanted: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
+    """The mean over ``output_size`` windows: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
 
-    Derivative: each element gets ``g / count`` of every window that it lies in.
+    Derivative: each element gets ``g / count`` of every window that contains it.
     Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; the spatial size of the result is ``output_size``.
     Dtype: real floating; the result has the input's dtype.
 
@@ -69,16 +69,16 @@ def adaptive_avg_pool2d(input: Tensor, output_size: OutputSize) -> Tensor:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the rank is wrong, a spatial dimension is empty, or an output size negative.
+        RuntimeError: the number of dimensions is wrong, a spatial dimension is empty, or an output size is negative.
         NotImplementedError: the input holds integers, bools or complex numbers.
 
     >>> F.adaptive_avg_pool2d(rg.arange(16.0).reshape(1, 1, 4, 4), 1)
     tensor([[[[7.5]]]])
     """
 def adaptive_avg_pool3d(input: Tensor, output_size: OutputSize) -> Tensor:
-    """The mean over as many windows as wanted: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
+    """The mean over ``output_size`` windows: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
 
-    Derivative: each element gets ``g / count`` of every window that it lies in.
+    Derivative: each element gets ``g / count`` of every window that contains it.
     Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; the spatial size of the result is ``output_size``.
     Dtype: real floating; the result has the input's dtype.
 
@@ -88,7 +88,7 @@ def adaptive_avg_pool3d(input: Tensor, output_size: OutputSize) -> Tensor:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the rank is wrong, a spatial dimension is empty, or an output size negative.
+        RuntimeError: the number of dimensions is wrong, a spatial dimension is empty, or an output size is negative.
         NotImplementedError: the input holds integers, bools or complex numbers.
 
     >>> F.adaptive_avg_pool3d(rg.ones(1, 2, 4, 4, 4), (1, 2, None)).shape
@@ -96,7 +96,7 @@ def adaptive_avg_pool3d(input: Tensor, output_size: OutputSize) -> Tensor:
     """
 @overload
 def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: Literal[False] = False) -> Tensor:
-    """The maximum over as many windows as wanted: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
+    """The maximum over ``output_size`` windows: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
 
     Derivative: ``g`` at each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, L)``, or ``(C, L)`` without a batch; the spatial size of the result is ``output_size``.
@@ -105,15 +105,15 @@ def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: 
     Args:
         input: the input Tensor.
         output_size: one integer; None stands for the input's length.
-        return_indices: also where each maximum was found.
+        return_indices: also return where each maximum was found.
 
     Returns:
-        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, the indices as places in the
+        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, with indices as positions in the
         axis ``L``.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the rank is wrong, a spatial dimension is empty, or an output size negative.
+        RuntimeError: the number of dimensions is wrong, a spatial dimension is empty, or an output size is negative.
         NotImplementedError: the input holds integers, bools or complex numbers.
 
     >>> F.adaptive_max_pool1d(rg.tensor([[[1.0, 3.0, 2.0]]]), 2)
@@ -121,7 +121,7 @@ def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: 
     """
 @overload
 def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: Literal[True]) -> MaxPool:
-    """The maximum over as many windows as wanted: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
+    """The maximum over ``output_size`` windows: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
 
     Derivative: ``g`` at each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, L)``, or ``(C, L)`` without a batch; the spatial size of the result is ``output_size``.
@@ -130,15 +130,15 @@ def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: 
     Args:
         input: the input Tensor.
         output_size: one integer; None stands for the input's length.
-        return_indices: also where each maximum was found.
+        return_indices: also return where each maximum was found.
 
     Returns:
-        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, the indices as places in the
+        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, with indices as positions in the
         axis ``L``.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the rank is wrong, a spatial dimension is empty, or an output size negative.
+        RuntimeError: the number of dimensions is wrong, a spatial dimension is empty, or an output size is negative.
         NotImplementedError: the input holds integers, bools or complex numbers.
 
     >>> F.adaptive_max_pool1d(rg.tensor([[[1.0, 3.0, 2.0]]]), 2)
@@ -146,7 +146,7 @@ def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: 
     """
 @overload
 def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: builtins.bool = False) -> Tensor | MaxPool:
-    """The maximum over as many windows as wanted: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
+    """The maximum over ``output_size`` windows: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
 
     Derivative: ``g`` at each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, L)``, or ``(C, L)`` without a batch; the spatial size of the result is ``output_size``.
@@ -155,15 +155,15 @@ def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: 
     Args:
         input: the input Tensor.
         output_size: one integer; None stands for the input's length.
-        return_indices: also where each maximum was found.
+        return_indices: also return where each maximum was found.
 
     Returns:
-        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, the indices as places in the
+        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, with indices as positions in the
         axis ``L``.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the rank is wrong, a spatial dimension is empty, or an output size negative.
+        RuntimeError: the number of dimensions is wrong, a spatial dimension is empty, or an output size is negative.
         NotImplementedError: the input holds integers, bools or complex numbers.
 
     >>> F.adaptive_max_pool1d(rg.tensor([[[1.0, 3.0, 2.0]]]), 2)
@@ -171,7 +171,7 @@ def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: 
     """
 @overload
 def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: Literal[False] = False) -> Tensor:
-    """The maximum over as many windows as wanted: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
+    """The maximum over ``output_size`` windows: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
 
     Derivative: ``g`` at each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; the spatial size of the result is ``output_size``.
@@ -180,15 +180,15 @@ def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: 
     Args:
         input: the input Tensor.
         output_size: one integer or one per axis; None stands for the input's length.
-        return_indices: also where each maximum was found.
+        return_indices: also return where each maximum was found.
 
     Returns:
-        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, the indices as places in the
+        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, with indices as positions in the
         flattened ``H * W``.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the rank is wrong, a spatial dimension is empty, or an output size negative.
+        RuntimeError: the number of dimensions is wrong, a spatial dimension is empty, or an output size is negative.
         NotImplementedError: the input holds integers, bools or complex numbers.
 
     >>> F.adaptive_max_pool2d(rg.arange(16.0).reshape(1, 1, 4, 4), 1)
@@ -196,7 +196,7 @@ def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: 
     """
 @overload
 def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: Literal[True]) -> MaxPool:
-    """The maximum over as many windows as wanted: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
+    """The maximum over ``output_size`` windows: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
 
     Derivative: ``g`` at each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; the spatial size of the result is ``output_size``.
@@ -205,15 +205,15 @@ def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: 
     Args:
         input: the input Tensor.
         output_size: one integer or one per axis; None stands for the input's length.
-        return_indices: also where each maximum was found.
+        return_indices: also return where each maximum was found.
 
     Returns:
-        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, the indices as places in the
+        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, with indices as positions in the
         flattened ``H * W``.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the rank is wrong, a spatial dimension is empty, or an output size negative.
+        RuntimeError: the number of dimensions is wrong, a spatial dimension is empty, or an output size is negative.
         NotImplementedError: the input holds integers, bools or complex numbers.
 
     >>> F.adaptive_max_pool2d(rg.arange(16.0).reshape(1, 1, 4, 4), 1)
@@ -221,7 +221,7 @@ def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: 
     """
 @overload
 def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: builtins.bool = False) -> Tensor | MaxPool:
-    """The maximum over as many windows as wanted: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
+    """The maximum over ``output_size`` windows: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
 
     Derivative: ``g`` at each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; the spatial size of the result is ``output_size``.
@@ -230,15 +230,15 @@ def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: 
     Args:
         input: the input Tensor.
         output_size: one integer or one per axis; None stands for the input's length.
-        return_indices: also where each maximum was found.
+        return_indices: also return where each maximum was found.
 
     Returns:
-        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, the indices as places in the
+        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, with indices as positions in the
         flattened ``H * W``.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the rank is wrong, a spatial dimension is empty, or an output size negative.
+        RuntimeError: the number of dimensions is wrong, a spatial dimension is empty, or an output size is negative.
         NotImplementedError: the input holds integers, bools or complex numbers.
 
     >>> F.adaptive_max_pool2d(rg.arange(16.0).reshape(1, 1, 4, 4), 1)
@@ -246,7 +246,7 @@ def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: 
     """
 @overload
 def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: Literal[False] = False) -> Tensor:
-    """The maximum over as many windows as wanted: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
+    """The maximum over ``output_size`` windows: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
 
     Derivative: ``g`` at each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; the spatial size of the result is ``output_size``.
@@ -255,15 +255,15 @@ def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: 
     Args:
         input: the input Tensor.
         output_size: one integer or one per axis; None stands for the input's length.
-        return_indices: also where each maximum was found.
+        return_indices: also return where each maximum was found.
 
     Returns:
-        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, the indices as places in the
+        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, with indices as positions in the
         flattened ``D * H * W``.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the rank is wrong, a spatial dimension is empty, or an output size negative.
+        RuntimeError: the number of dimensions is wrong, a spatial dimension is empty, or an output size is negative.
         NotImplementedError: the input holds integers, bools or complex numbers.
 
     >>> F.adaptive_max_pool3d(rg.ones(1, 2, 4, 4, 4), (1, 2, None)).shape
@@ -271,7 +271,7 @@ def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: 
     """
 @overload
 def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: Literal[True]) -> MaxPool:
-    """The maximum over as many windows as wanted: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
+    """The maximum over ``output_size`` windows: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
 
     Derivative: ``g`` at each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; the spatial size of the result is ``output_size``.
@@ -280,15 +280,15 @@ def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: 
     Args:
         input: the input Tensor.
         output_size: one integer or one per axis; None stands for the input's length.
-        return_indices: also where each maximum was found.
+        return_indices: also return where each maximum was found.
 
     Returns:
-        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, the indices as places in the
+        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, with indices as positions in the
         flattened ``D * H * W``.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the rank is wrong, a spatial dimension is empty, or an output size negative.
+        RuntimeError: the number of dimensions is wrong, a spatial dimension is empty, or an output size is negative.
         NotImplementedError: the input holds integers, bools or complex numbers.
 
     >>> F.adaptive_max_pool3d(rg.ones(1, 2, 4, 4, 4), (1, 2, None)).shape
@@ -296,7 +296,7 @@ def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: 
     """
 @overload
 def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: builtins.bool = False) -> Tensor | MaxPool:
-    """The maximum over as many windows as wanted: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
+    """The maximum over ``output_size`` windows: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
 
     Derivative: ``g`` at each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; the spatial size of the result is ``output_size``.
@@ -305,37 +305,37 @@ def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: 
     Args:
         input: the input Tensor.
         output_size: one integer or one per axis; None stands for the input's length.
-        return_indices: also where each maximum was found.
+        return_indices: also return where each maximum was found.
 
     Returns:
-        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, the indices as places in the
+        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, with indices as positions in the
         flattened ``D * H * W``.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the rank is wrong, a spatial dimension is empty, or an output size negative.
+        RuntimeError: the number of dimensions is wrong, a spatial dimension is empty, or an output size is negative.
         NotImplementedError: the input holds integers, bools or complex numbers.
 
     >>> F.adaptive_max_pool3d(rg.ones(1, 2, 4, 4, 4), (1, 2, None)).shape
     (1, 2, 1, 2, 4)
     """
 def affine_grid(theta: Tensor, size: Sequence[builtins.int], align_corners: builtins.bool | None = None) -> Tensor:
-    """``theta @ (x, y, 1)`` for every point of the regular grid: the grid for ``grid_sample`` that an affine map makes.
+    """``theta @ (x, y, 1)`` for every point of the regular grid: an affine map as a grid for ``grid_sample``.
 
     Derivative: theta: the sum of the outer products of ``g`` with the points ``(x, y, 1)``.
     Shape: theta ``(N, 2, 3)`` to ``(N, H, W, 2)``, or ``(N, 3, 4)`` to ``(N, D, H, W, 3)``.
     Dtype: real floating; the result has the input's dtype.
 
     Args:
-        theta: the maps.
+        theta: the affine maps, one matrix per example.
         size: the size of the result of ``grid_sample``: ``(N, C, H, W)`` or ``(N, C, D, H, W)``.
         align_corners: whether -1 and 1 are the centers of the corner elements, not their outer edges; by default False.
 
     Raises:
         TypeError: ``theta`` is not a Tensor, array or number.
         NotImplementedError: the size has neither four nor five elements.
-        ValueError: theta does not fit, is not floating, or a size is not positive.
-        RuntimeError: theta and size differ in the batch.
+        ValueError: theta has a wrong shape or is not floating, or a size is not positive.
+        RuntimeError: theta and size differ in the batch size.
 
     Source: Jaderberg, Simonyan, Zisserman, Kavukcuoglu, "Spatial transformer networks", 2015.
 
@@ -346,24 +346,24 @@ def affine_grid(theta: Tensor, size: Sequence[builtins.int], align_corners: buil
 def alpha_dropout(input: Tensor, p: builtins.float = 0.5, training: builtins.bool = False, inplace: builtins.bool = False) -> Tensor:
     """``a input + b`` with probability ``1 - p``, else ``a s + b``, elementwise: dropout for SELU networks.
 
-    s = -1.7581 is where SELU saturates; ``a = 1 / sqrt((1 - p) (1 + p s^2))`` and ``b = -a s p`` keep mean 0 and
-    variance 1.
+    ``s = -1.7581`` is the limit of SELU at -inf; ``a = 1 / sqrt((1 - p) (1 + p s^2))`` and ``b = -a s p`` keep mean 0
+    and variance 1.
 
     Derivative: ``a g`` where the element was kept, else 0.
     Shape: any; the result has the input's shape.
-    Dtype: real floating, and any other where nothing is dropped; kept.
+    Dtype: real floating, preserved; any if nothing is dropped.
 
     Args:
         input: the input Tensor.
-        p: the probability of saturation; with 1 all are 0.
-        training: whether to drop at all; else the input itself is returned.
+        p: the probability of saturation; with 1 all elements become 0.
+        training: whether to apply dropout; if False, return the input itself.
         inplace: write the result over the input.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: an input is complex.
         ValueError: ``p`` is not between 0 and 1.
-        RuntimeError: the input is dropped and not floating.
+        RuntimeError: dropout is applied to an input that is not floating.
 
     Source: Klambauer, Unterthiner, Mayr, Hochreiter, "Self-normalizing neural networks", 2017.
 
@@ -371,20 +371,20 @@ def alpha_dropout(input: Tensor, p: builtins.float = 0.5, training: builtins.boo
     tensor([1., 1., 1.])
     """
 def avg_pool1d(input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0, ceil_mode: builtins.bool = False, count_include_pad: builtins.bool = True) -> Tensor:
-    """``sum_k input[n, c, t * stride + k - padding] / count``: the mean over windows of 1 dimension.
+    """``sum_k input[n, c, t * stride + k - padding] / count``: the mean over windows of one dimension.
 
     Derivative: each element gets ``g / count`` of every window that reads it.
     Shape: ``(N, C, L)``, or ``(C, L)`` without a batch; per axis ``L' = (L + 2 * padding - kernel_size) // stride +
     1`` windows, with ``ceil_mode`` rounded up.
-    Dtype: real floating and int64, kept; means of integers are rounded towards 0.
+    Dtype: real floating and int64, preserved; means of integers are rounded towards 0.
 
     Args:
         input: the input Tensor.
-        kernel_size: elements of a window; one integer.
+        kernel_size: the number of elements in a window; one integer.
         stride: the distance between windows, by default ``kernel_size``.
-        padding: zeros around the input, at most half of the window.
-        ceil_mode: also use windows that start inside and end outside of the input.
-        count_include_pad: whether the zeros of the padding count.
+        padding: the number of zeros added on each side, at most half of the window.
+        ceil_mode: also use windows that start inside the input and end outside of it.
+        count_include_pad: whether the count includes the zeros of the padding.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -401,15 +401,15 @@ def avg_pool2d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
     Derivative: each element gets ``g / count`` of every window that reads it.
     Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; per axis
     ``L' = (L + 2 * padding - kernel_size) // stride + 1`` windows, with ``ceil_mode`` rounded up.
-    Dtype: real floating and int64, kept; means of integers are rounded towards 0.
+    Dtype: real floating and int64, preserved; means of integers are rounded towards 0.
 
     Args:
         input: the input Tensor.
-        kernel_size: elements of a window; one integer or one per axis, as for ``stride`` and ``padding``.
+        kernel_size: the lengths of a window; one integer or one per axis, like ``stride`` and ``padding``.
         stride: the distance between windows, by default ``kernel_size``.
-        padding: zeros around the input, at most half of the window.
-        ceil_mode: also use windows that start inside and end outside of the input.
-        count_include_pad: whether the zeros of the padding count.
+        padding: the number of zeros added on each side, at most half of the window.
+        ceil_mode: also use windows that start inside the input and end outside of it.
+        count_include_pad: whether the count includes the zeros of the padding.
         divisor_override: a divisor instead of the count; not 0.
 
     Raises:
@@ -427,15 +427,15 @@ def avg_pool3d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
     Derivative: each element gets ``g / count`` of every window that reads it.
     Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; per axis
     ``L' = (L + 2 * padding - kernel_size) // stride + 1`` windows, with ``ceil_mode`` rounded up.
-    Dtype: real floating and int64, kept; means of integers are rounded towards 0.
+    Dtype: real floating and int64, preserved; means of integers are rounded towards 0.
 
     Args:
         input: the input Tensor.
-        kernel_size: elements of a window; one integer or one per axis, as for ``stride`` and ``padding``.
+        kernel_size: the lengths of a window; one integer or one per axis, like ``stride`` and ``padding``.
         stride: the distance between windows, by default ``kernel_size``.
-        padding: zeros around the input, at most half of the window.
-        ceil_mode: also use windows that start inside and end outside of the input.
-        count_include_pad: whether the zeros of the padding count.
+        padding: the number of zeros added on each side, at most half of the window.
+        ceil_mode: also use windows that start inside the input and end outside of it.
+        count_include_pad: whether the count includes the zeros of the padding.
         divisor_override: a divisor instead of the count; not 0.
 
     Raises:
@@ -449,20 +449,20 @@ def avg_pool3d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
 def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None, bias: Tensor | None = None, training: builtins.bool = False, momentum: builtins.float = 0.1, eps: builtins.float = 1e-05) -> Tensor:
     """``(x - mean) / sqrt(var + eps) * weight + bias`` with the statistics of each channel.
 
-    In training these are those of the batch (with the biased variance), and the running ones are updated in place,
-    ``running = (1 - momentum) * running + momentum * batch``, with the unbiased variance. Otherwise the running
-    ones serve.
+    In training the statistics are computed from the batch (with the biased variance), and the running statistics are
+    updated in place, ``running = (1 - momentum) * running + momentum * batch``, with the unbiased variance. Otherwise
+    the running statistics are used.
 
-    Derivative: in training as that of ``layer_norm``, the means over a channel, and none for the running statistics;
-    else that of the formula. weight and bias: sums over all but their channel.
+    Derivative: in training that of ``layer_norm``, with means over a channel, and none for the running statistics; else
+    that of the formula. weight and bias: sums over all dimensions but the channels.
     Shape: ``(N, C, *)``; the result has the input's shape.
-    Dtype: real floating, kept; weight and bias have the input's, or are float32 for float16 and bfloat16.
+    Dtype: real floating, preserved; weight and bias have the input's dtype, or are float32 for float16 and bfloat16.
 
     Args:
         input: the input Tensor.
-        running_mean, running_var: ``(C,)``, both or neither.
-        weight, bias: per channel, ``(C,)``; by default None.
-        training: take the statistics from the batch.
+        running_mean, running_var: the running statistics, ``(C,)``; pass both or neither.
+        weight, bias: factors and offsets per channel, ``(C,)``; by default none.
+        training: compute the statistics from the batch.
         momentum: the share of the batch in the updated statistics.
         eps: added to the variance.
 
@@ -482,7 +482,8 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
 def bilinear(input1: Operand, input2: Operand, weight: Operand, bias: Operand | None = None) -> Tensor:
     """``y_o = sum_ij input1_i weight_oij input2_j + bias_o``, along the last dimensions.
 
-    Derivative: each factor: ``g`` times the others, summed over the rest; bias: ``g``, summed over the batch.
+    Derivative: each factor: ``g`` times the other factors, summed over the indices that it lacks; bias: ``g``, summed
+    over the batch.
     Shape: input1 (..., n), input2 (..., m), weight (out, n, m) and bias (out) to (..., out).
     Dtype: any, the same for all arguments and the result.
 
@@ -500,11 +501,11 @@ def bilinear(input1: Operand, input2: Operand, weight: Operand, bias: Operand | 
     (5, 4)
     """
 def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: builtins.str = 'mean') -> Tensor:
-    """``-(y log(p) + (1 - y) log(1 - p))`` for probabilities p and targets y; the logarithms are bounded by -100.
+    """``-(y log(p) + (1 - y) log(1 - p))`` for probabilities p and targets y; the logarithms are at least -100.
 
     Derivative: input: ``g (p - y) / max(p (1 - p), 1e-12)``, finite at 0 and 1; target: ``g (log(1 - p) - log(p))``,
     which is not bounded.
-    Shape: input and target have one shape; the result is 0-d, or with reduction ``"none"`` has that shape.
+    Shape: input and target have the same shape; the result is 0-d, or with reduction ``"none"`` has that shape.
     Dtype: real floating, the same for all arguments and the result.
 
     Args:
@@ -518,7 +519,7 @@ def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: the input is not real floating.
-        ValueError: input and target differ in shape; an unknown reduction.
+        ValueError: input and target differ in shape, or ``reduction`` is unknown.
         RuntimeError: an element of the input is not between 0 and 1.
 
     >>> F.binary_cross_entropy(rg.tensor([0.5, 0.5]), rg.tensor([1.0, 0.0]))
@@ -528,7 +529,7 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
     """``-(pos_weight * y log(p) + (1 - y) log(1 - p))`` for ``p = sigmoid(input)``, accurate for logits of any size.
 
     Derivative: input: ``g (p - y)`` without ``pos_weight``; target: ``-g input``.
-    Shape: input and target have one shape; the result is 0-d, or with reduction ``"none"`` has that shape.
+    Shape: input and target have the same shape; the result is 0-d, or with reduction ``"none"`` has that shape.
     Dtype: real floating; the target may have another dtype.
 
     Args:
@@ -543,8 +544,8 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: the input is not real floating.
-        ValueError: input and target differ in shape; an unknown reduction.
-        RuntimeError: the target is of integers.
+        ValueError: input and target differ in shape, or ``reduction`` is unknown.
+        RuntimeError: the target holds integers.
 
     >>> F.binary_cross_entropy_with_logits(rg.tensor([0.0, 1000.0]), rg.tensor([1.0, 1.0]))
     tensor(0.3466)
@@ -558,7 +559,7 @@ def celu(input: Tensor, alpha: builtins.float = 1.0, inplace: builtins.bool = Fa
 
     Args:
         input: the input Tensor.
-        alpha: minus the limit far below 0.
+        alpha: the negative of the limit at -inf.
         inplace: write the result over the input.
 
     Raises:
@@ -580,7 +581,7 @@ def celu_(input: Tensor, alpha: builtins.float = 1.0) -> Tensor:
 
     Args:
         input: the input Tensor.
-        alpha: minus the limit far below 0.
+        alpha: the negative of the limit at -inf.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -593,10 +594,10 @@ def celu_(input: Tensor, alpha: builtins.float = 1.0) -> Tensor:
     tensor([0., 2.])
     """
 def channel_shuffle(input: Tensor, groups: builtins.int) -> Tensor:
-    """``out[n, k G + g, *] = input[n, g K + k, *]``: the channels of G groups, of K each, interleaved.
+    """``out[n, k G + g, *] = input[n, g K + k, *]``: the channels of G groups of K channels, interleaved.
 
     Derivative: ``g`` with the channels in the original order.
-    Shape: (N, C, *, *), kept; ``C = G K``.
+    Shape: (N, C, *, *), preserved; ``C = G K``.
     Dtype: any; the result has the input's dtype.
 
     Args:
@@ -615,11 +616,11 @@ def channel_shuffle(input: Tensor, groups: builtins.int) -> Tensor:
 def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Size = 1, padding: Size | builtins.str = 0, dilation: Size = 1, groups: builtins.int = 1) -> Tensor:
     """``bias[o] + sum_ck weight[o, c, k] input[n, c, t * stride + k * dilation - padding]``: the cross-correlation.
 
-    t and k run over the windows and their elements, one index per axis; places outside of the input are zero. With
-    ``groups`` the channels fall into as many groups, each convolved on its own.
+    t and k run over the windows and their elements, one index per axis; the input counts as zero outside its bounds.
+    With ``groups``, the channels are divided into that many groups, which are convolved separately.
 
     Derivative: input: ``conv_transpose1d`` of g with the weight; weight: the cross-correlation of the input with g,
-    summed over the batch; bias: the sum of g over all but its channel.
+    summed over the batch; bias: the sum of g over all dimensions but the channels.
     Shape: ``(N, C, L)``, or ``(C, L)`` without a batch, to O channels; per axis
     ``L' = (L + 2 * padding - dilation * (K - 1) - 1) // stride + 1``.
     Dtype: floating and complex, the same for all arguments and the result.
@@ -627,11 +628,11 @@ def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Si
     Args:
         input: the input Tensor.
         weight: ``(O, C / groups, K)``.
-        bias: ``(O,)``.
-        stride: the distance of windows; one integer, as for ``padding`` and ``dilation``.
-        padding: zeros around the input; ``"valid"`` means none, ``"same"`` as many as keep its size (one more at the
-            end where their number is odd).
-        dilation: the distance of the elements that a window reads.
+        bias: a number per output channel, ``(O,)``.
+        stride: the distance between windows; one integer, like ``padding`` and ``dilation``.
+        padding: the number of zeros on each side; ``"valid"`` means none, ``"same"`` as many as preserve the input's
+            size (if their number is odd, one more at the end).
+        dilation: the distance between the elements of a window.
         groups: the number of groups; it divides ``C`` and ``O``.
 
     Raises:
@@ -645,11 +646,11 @@ def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Si
 def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Size = 1, padding: Size | builtins.str = 0, dilation: Size = 1, groups: builtins.int = 1) -> Tensor:
     """``bias[o] + sum_ck weight[o, c, k] input[n, c, t * stride + k * dilation - padding]``: the cross-correlation.
 
-    t and k run over the windows and their elements, one index per axis; places outside of the input are zero. With
-    ``groups`` the channels fall into as many groups, each convolved on its own.
+    t and k run over the windows and their elements, one index per axis; the input counts as zero outside its bounds.
+    With ``groups``, the channels are divided into that many groups, which are convolved separately.
 
     Derivative: input: ``conv_transpose2d`` of g with the weight; weight: the cross-correlation of the input with g,
-    summed over the batch; bias: the sum of g over all but its channel.
+    summed over the batch; bias: the sum of g over all dimensions but the channels.
     Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch, to O channels; per axis
     ``H' = (H + 2 * padding - dilation * (kH - 1) - 1) // stride + 1``.
     Dtype: floating and complex, the same for all arguments and the result.
@@ -657,11 +658,11 @@ def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Si
     Args:
         input: the input Tensor.
         weight: ``(O, C / groups, kH, kW)``.
-        bias: ``(O,)``.
-        stride: the distance of windows; one integer or one per axis, as for ``padding`` and ``dilation``.
-        padding: zeros around the input; ``"valid"`` means none, ``"same"`` as many as keep its size (one more at the
-            end where their number is odd).
-        dilation: the distance of the elements that a window reads.
+        bias: a number per output channel, ``(O,)``.
+        stride: the distance between windows; one integer or one per axis, like ``padding`` and ``dilation``.
+        padding: the number of zeros on each side; ``"valid"`` means none, ``"same"`` as many as preserve the input's
+            size (if their number is odd, one more at the end).
+        dilation: the distance between the elements of a window.
         groups: the number of groups; it divides ``C`` and ``O``.
 
     Raises:
@@ -676,11 +677,11 @@ def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Si
 def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Size = 1, padding: Size | builtins.str = 0, dilation: Size = 1, groups: builtins.int = 1) -> Tensor:
     """``bias[o] + sum_ck weight[o, c, k] input[n, c, t * stride + k * dilation - padding]``: the cross-correlation.
 
-    t and k run over the windows and their elements, one index per axis; places outside of the input are zero. With
-    ``groups`` the channels fall into as many groups, each convolved on its own.
+    t and k run over the windows and their elements, one index per axis; the input counts as zero outside its bounds.
+    With ``groups``, the channels are divided into that many groups, which are convolved separately.
 
     Derivative: input: ``conv_transpose3d`` of g with the weight; weight: the cross-correlation of the input with g,
-    summed over the batch; bias: the sum of g over all but its channel.
+    summed over the batch; bias: the sum of g over all dimensions but the channels.
     Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch, to O channels; per axis
     ``D' = (D + 2 * padding - dilation * (kD - 1) - 1) // stride + 1``.
     Dtype: floating and complex, the same for all arguments and the result.
@@ -688,11 +689,11 @@ def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Si
     Args:
         input: the input Tensor.
         weight: ``(O, C / groups, kD, kH, kW)``.
-        bias: ``(O,)``.
-        stride: the distance of windows; one integer or one per axis, as for ``padding`` and ``dilation``.
-        padding: zeros around the input; ``"valid"`` means none, ``"same"`` as many as keep its size (one more at the
-            end where their number is odd).
-        dilation: the distance of the elements that a window reads.
+        bias: a number per output channel, ``(O,)``.
+        stride: the distance between windows; one integer or one per axis, like ``padding`` and ``dilation``.
+        padding: the number of zeros on each side; ``"valid"`` means none, ``"same"`` as many as preserve the input's
+            size (if their number is odd, one more at the end).
+        dilation: the distance between the elements of a window.
         groups: the number of groups; it divides ``C`` and ``O``.
 
     Raises:
@@ -706,11 +707,11 @@ def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Si
 def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Size = 1, padding: Size = 0, output_padding: Size = 0, groups: builtins.int = 1, dilation: Size = 1) -> Tensor:
     """The transpose of ``conv1d`` as a linear map of its input, with the same weight: also called deconvolution.
 
-    Each element of the input adds a multiple of the kernel to the result, ``stride`` places apart; ``padding`` places
-    are then cut off at each side.
+    Each element of the input adds a multiple of the kernel to the result; neighbors are ``stride`` positions apart.
+    ``padding`` positions are then cropped on each side.
 
     Derivative: input: ``conv1d`` of g with the weight; weight: the cross-correlation of g with the input, summed over
-    the batch; bias: the sum of g over all but its channel.
+    the batch; bias: the sum of g over all dimensions but the channels.
     Shape: ``(N, C, L)``, or ``(C, L)`` without a batch, to O channels; per axis
     ``L' = (L - 1) * stride - 2 * padding + dilation * (K - 1) + output_padding + 1``.
     Dtype: floating and complex, the same for all arguments and the result.
@@ -718,13 +719,13 @@ def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
     Args:
         input: the input Tensor.
         weight: ``(C, O / groups, K)``.
-        bias: ``(O,)``.
-        stride: the distance of kernels in the result; one integer, as for the paddings and ``dilation``.
-        padding: how much is cut off.
-        output_padding: where several sizes of the result have the input's size under ``conv1d``, how many more places
-            at the end are wanted than the smallest has.
+        bias: a number per output channel, ``(O,)``.
+        stride: the distance between kernels in the result; one integer, like the paddings and ``dilation``.
+        padding: the number of positions that are cropped on each side.
+        output_padding: the number of positions to add at the end of the result. It selects one of several sizes that
+            ``conv1d`` maps to the input's size.
         groups: the number of groups; it divides ``C`` and ``O``.
-        dilation: the distance of the kernel's elements.
+        dilation: the distance between the elements of the kernel.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -739,11 +740,11 @@ def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
 def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Size = 1, padding: Size = 0, output_padding: Size = 0, groups: builtins.int = 1, dilation: Size = 1) -> Tensor:
     """The transpose of ``conv2d`` as a linear map of its input, with the same weight: also called deconvolution.
 
-    Each element of the input adds a multiple of the kernel to the result, ``stride`` places apart; ``padding`` places
-    are then cut off at each side.
+    Each element of the input adds a multiple of the kernel to the result; neighbors are ``stride`` positions apart.
+    ``padding`` positions are then cropped on each side.
 
     Derivative: input: ``conv2d`` of g with the weight; weight: the cross-correlation of g with the input, summed over
-    the batch; bias: the sum of g over all but its channel.
+    the batch; bias: the sum of g over all dimensions but the channels.
     Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch, to O channels; per axis
     ``H' = (H - 1) * stride - 2 * padding + dilation * (kH - 1) + output_padding + 1``.
     Dtype: floating and complex, the same for all arguments and the result.
@@ -751,13 +752,13 @@ def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
     Args:
         input: the input Tensor.
         weight: ``(C, O / groups, kH, kW)``.
-        bias: ``(O,)``.
-        stride: the distance of kernels in the result; one integer or one per axis, as for the paddings and ``dilation``.
-        padding: how much is cut off.
-        output_padding: where several sizes of the result have the input's size under ``conv2d``, how many more places
-            at the end are wanted than the smallest has.
+        bias: a number per output channel, ``(O,)``.
+        stride: the distance between kernels in the result; one integer or one per axis, like the paddings and ``dilation``.
+        padding: the number of positions that are cropped on each side.
+        output_padding: the number of positions to add at the end of the result. It selects one of several sizes that
+            ``conv2d`` maps to the input's size.
         groups: the number of groups; it divides ``C`` and ``O``.
-        dilation: the distance of the kernel's elements.
+        dilation: the distance between the elements of the kernel.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -774,11 +775,11 @@ def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
 def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Size = 1, padding: Size = 0, output_padding: Size = 0, groups: builtins.int = 1, dilation: Size = 1) -> Tensor:
     """The transpose of ``conv3d`` as a linear map of its input, with the same weight: also called deconvolution.
 
-    Each element of the input adds a multiple of the kernel to the result, ``stride`` places apart; ``padding`` places
-    are then cut off at each side.
+    Each element of the input adds a multiple of the kernel to the result; neighbors are ``stride`` positions apart.
+    ``padding`` positions are then cropped on each side.
 
     Derivative: input: ``conv3d`` of g with the weight; weight: the cross-correlation of g with the input, summed over
-    the batch; bias: the sum of g over all but its channel.
+    the batch; bias: the sum of g over all dimensions but the channels.
     Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch, to O channels; per axis
     ``D' = (D - 1) * stride - 2 * padding + dilation * (kD - 1) + output_padding + 1``.
     Dtype: floating and complex, the same for all arguments and the result.
@@ -786,13 +787,13 @@ def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
     Args:
         input: the input Tensor.
         weight: ``(C, O / groups, kD, kH, kW)``.
-        bias: ``(O,)``.
-        stride: the distance of kernels in the result; one integer or one per axis, as for the paddings and ``dilation``.
-        padding: how much is cut off.
-        output_padding: where several sizes of the result have the input's size under ``conv3d``, how many more places
-            at the end are wanted than the smallest has.
+        bias: a number per output channel, ``(O,)``.
+        stride: the distance between kernels in the result; one integer or one per axis, like the paddings and ``dilation``.
+        padding: the number of positions that are cropped on each side.
+        output_padding: the number of positions to add at the end of the result. It selects one of several sizes that
+            ``conv3d`` maps to the input's size.
         groups: the number of groups; it divides ``C`` and ``O``.
-        dilation: the distance of the kernel's elements.
+        dilation: the distance between the elements of the kernel.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -807,8 +808,8 @@ def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
 def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: builtins.float = 0, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: builtins.str = 'mean') -> Tensor:
     """``1 - cos(x1, x2)`` where the target is 1, ``max(0, cos(x1, x2) - margin)`` where it is -1.
 
-    Derivative: that of the formula, at the kink as above it; finite at zero vectors, to whose squared norms 1e-12
-    is added.
+    Derivative: that of the formula, and at the kink that above it; finite at zero vectors, since 1e-12 is added to
+    squared norms.
     Shape: inputs ``(N, D)`` or ``(D,)``, target ``(N,)`` or 0-d; the result is 0-d, or with reduction ``"none"`` has
     the target's shape.
     Dtype: real floating.
@@ -816,7 +817,7 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin
     Args:
         input1, input2: x1 and x2.
         target: 1 or -1 per element.
-        margin: cosines of dissimilar pairs below it cost nothing.
+        margin: pairs with target -1 have no loss if their cosine is below it.
         size_average: deprecated, use ``reduction``.
         reduce: deprecated, use ``reduction``.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
@@ -834,20 +835,20 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: builtins.int = 1, eps: builti
     """``<x1, x2> / (max(||x1||, eps) * max(||x2||, eps))`` along ``dim``.
 
     Derivative: with the unit vectors u1 and u2, x1: ``g (u2 - ans u1) / ||x1||``; x2: ``g (u1 - ans u2) / ||x2||``.
-    Vectors shorter than ``eps`` count as of that length, and the norm of a zero vector has derivative 0.
+    A norm below ``eps`` counts as ``eps``, and the norm of a zero vector has derivative 0.
     Shape: the inputs broadcast; the result has the common shape without ``dim``.
     Dtype: real floating; the result has the common dtype of both arguments.
 
     Args:
         x1, x2: the Tensors.
         dim: the dimension of the vectors.
-        eps: the least norm.
+        eps: the smallest divisor for each norm.
 
     Raises:
         TypeError: ``x1`` is not a Tensor, array or number.
         NotImplementedError: an input is complex.
         IndexError: ``dim`` is out of range of the common shape.
-        RuntimeError: the shapes do not broadcast, or neither holds floating numbers.
+        RuntimeError: the shapes do not broadcast, or neither argument is floating.
 
     >>> rg.cosine_similarity(rg.tensor([[3.0, 4.0]]), rg.tensor([[4.0, 3.0]]))
     tensor([0.96])
@@ -859,23 +860,23 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, s
     ignored examples, even if all are ignored and the mean is NaN. Probabilities: ``-g log(softmax(input))``.
     Shape: input ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``; the result is 0-d, or with reduction ``"none"`` has the
     input's shape without C.
-    Dtype: real floating, kept; weight has the input's.
+    Dtype: real floating, preserved; weight has the input's dtype.
 
     Args:
         input: logits.
         target: class indices ``(N, d1, ...)``, or probabilities of the input's shape.
-        weight: a factor per class, ``(C,)``; for indices the mean is then weighted, too.
+        weight: a factor per class, ``(C,)``; with class indices the mean is weighted as well.
         size_average: deprecated, use ``reduction``.
-        ignore_index: class indices that do not count, neither in the sum nor in the mean.
+        ignore_index: a class index; examples with this target are left out of the sum and the mean.
         reduce: deprecated, use ``reduction``.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: the share of the target that is given evenly to all classes.
+        label_smoothing: the share of the target that is spread evenly over all classes.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: the input is not real floating.
         IndexError: a class index is out of bounds.
-        ValueError: an unknown reduction, or batches of different length.
+        ValueError: ``reduction`` is unknown, or the batches differ in length.
         RuntimeError: shapes or dtypes do not match, or ``label_smoothing`` is not in ``[0, 1]``.
 
     >>> F.cross_entropy(rg.tensor([[0.0, 0.0], [100.0, 0.0]]), rg.tensor([1, 0]), reduction="none")
@@ -884,19 +885,19 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, s
 def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequence[builtins.int], target_lengths: Tensor | Sequence[builtins.int], blank: builtins.int = 0, reduction: builtins.str = 'mean', zero_infinity: builtins.bool = False) -> Tensor:
     """``-log(sum_a prod_t p_t(a_t))`` over all alignments a of a label sequence with the inputs.
 
-    Derivative: log_probs: ``g (exp(log_probs) - posterior)``, that for log-probabilities made by ``log_softmax``, as
-    PyTorch's; 0 beyond a sequence's length.
+    Derivative: log_probs: ``g (exp(log_probs) - posterior)``, which is valid for log-probabilities from
+    ``log_softmax``, as in PyTorch; 0 beyond a sequence's length.
     Shape: log_probs ``(T, N, C)`` or ``(T, C)``; the result is 0-d, or with reduction ``"none"`` ``(N,)`` or 0-d.
-    Dtype: real floating, kept; targets and lengths are integers.
+    Dtype: real floating, preserved; targets and lengths are integers.
 
     Args:
-        log_probs: log-probabilities of the C classes at each of T steps, made by ``log_softmax``.
-        targets: labels, padded ``(N, S)``, or one sequence after the other in one dimension.
-        input_lengths, target_lengths: ``(N,)`` each.
+        log_probs: log-probabilities of the C classes at each of T steps, from ``log_softmax``.
+        targets: labels, padded to ``(N, S)`` or concatenated in one dimension.
+        input_lengths, target_lengths: the length of each sequence, ``(N,)``.
         blank: the class that stands for no label.
         reduction: ``"none"``, ``"sum"``, or ``"mean"``: each loss divided by its target's length, then the mean over
             the batch.
-        zero_infinity: let sequences that are too short for their labels count zero, with zero gradient.
+        zero_infinity: set loss and gradient to zero for sequences that are too short for their labels.
 
     Raises:
         TypeError: ``log_probs`` is not a Tensor, array or number.
@@ -913,19 +914,19 @@ def dropout(input: Tensor, p: builtins.float = 0.5, training: builtins.bool = Tr
 
     Derivative: ``g / (1 - p)`` where the element was kept, else 0.
     Shape: any; the result has the input's shape.
-    Dtype: real floating, and any other where nothing is dropped; kept.
+    Dtype: real floating, preserved; any if nothing is dropped.
 
     Args:
         input: the input Tensor.
-        p: the probability of 0.
-        training: whether to drop at all.
+        p: the probability of setting an element to 0.
+        training: whether to apply dropout; if False, return the input itself.
         inplace: write the result over the input.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: an input is complex.
         ValueError: ``p`` is not between 0 and 1.
-        RuntimeError: the input is dropped and not floating.
+        RuntimeError: dropout is applied to an input that is not floating.
 
     Source: Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov, "Dropout", 2014.
 
@@ -936,20 +937,20 @@ def dropout1d(input: Tensor, p: builtins.float = 0.5, training: builtins.bool = 
     """``input / (1 - p)`` with probability ``1 - p``, else 0, whole channels at a time.
 
     Derivative: ``g / (1 - p)`` where the channel was kept, else 0.
-    Shape: ``(N, C, L)`` or ``(C, L)``; the result has the input's.
-    Dtype: real floating, and any other where nothing is dropped; kept.
+    Shape: ``(N, C, L)`` or ``(C, L)``; the result has the input's shape.
+    Dtype: real floating, preserved; any if nothing is dropped.
 
     Args:
         input: the input Tensor.
-        p: the probability of 0.
-        training: whether to drop at all; else the input itself is returned.
+        p: the probability of setting an element to 0.
+        training: whether to apply dropout; if False, return the input itself.
         inplace: write the result over the input.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: an input is complex.
         ValueError: ``p`` is not between 0 and 1.
-        RuntimeError: the input has other than 2 or 3 dimensions, or is dropped and not floating.
+        RuntimeError: the input has other than 2 or 3 dimensions, or dropout is applied and it is not floating.
 
     Source: Tompson, Goroshin, Jain, LeCun, Bregler, "Efficient object localization using convolutional networks", 2015.
 
@@ -960,21 +961,21 @@ def dropout2d(input: Tensor, p: builtins.float = 0.5, training: builtins.bool = 
     """``input / (1 - p)`` with probability ``1 - p``, else 0, whole channels at a time.
 
     Derivative: ``g / (1 - p)`` where the channel was kept, else 0.
-    Shape: ``(N, C, H, W)``; with a warning ``(N, C, *)``, to which ``(C, H, W)`` is ``(N, C, L)``, as in PyTorch. The
-        result has the input's.
-    Dtype: real floating, and any other where nothing is dropped; kept.
+    Shape: ``(N, C, H, W)``; other ``(N, C, *)`` give a warning, and three dimensions are read as ``(N, C, L)``, as in
+    PyTorch. The result has the input's shape.
+    Dtype: real floating, preserved; any if nothing is dropped.
 
     Args:
         input: the input Tensor.
-        p: the probability of 0.
-        training: whether to drop at all; else the input itself is returned.
+        p: the probability of setting an element to 0.
+        training: whether to apply dropout; if False, return the input itself.
         inplace: write the result over the input.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: an input is complex.
         ValueError: ``p`` is not between 0 and 1.
-        RuntimeError: the input is dropped and has fewer than 2 dimensions, or is not floating.
+        RuntimeError: dropout is applied to an input that has fewer than 2 dimensions or is not floating.
 
     Source: Tompson, Goroshin, Jain, LeCun, Bregler, "Efficient object localization using convolutional networks", 2015.
 
@@ -985,20 +986,20 @@ def dropout3d(input: Tensor, p: builtins.float = 0.5, training: builtins.bool = 
     """``input / (1 - p)`` with probability ``1 - p``, else 0, whole channels at a time.
 
     Derivative: ``g / (1 - p)`` where the channel was kept, else 0.
-    Shape: ``(N, C, D, H, W)`` or ``(C, D, H, W)``; with a warning ``(C, *)``. The result has the input's.
-    Dtype: real floating, and any other where nothing is dropped; kept.
+    Shape: ``(N, C, D, H, W)`` or ``(C, D, H, W)``; other ``(C, *)`` give a warning. The result has the input's shape.
+    Dtype: real floating, preserved; any if nothing is dropped.
 
     Args:
         input: the input Tensor.
-        p: the probability of 0.
-        training: whether to drop at all; else the input itself is returned.
+        p: the probability of setting an element to 0.
+        training: whether to apply dropout; if False, return the input itself.
         inplace: write the result over the input.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: an input is complex.
         ValueError: ``p`` is not between 0 and 1.
-        RuntimeError: the input has no dimensions, or is dropped and not floating.
+        RuntimeError: the input has no dimensions, or dropout is applied and it is not floating.
 
     Source: Tompson, Goroshin, Jain, LeCun, Bregler, "Efficient object localization using convolutional networks", 2015.
 
@@ -1014,7 +1015,7 @@ def elu(input: Tensor, alpha: builtins.float = 1.0, inplace: builtins.bool = Fal
 
     Args:
         input: the input Tensor.
-        alpha: minus the limit far below 0.
+        alpha: the negative of the limit at -inf.
         inplace: write the result over the input.
 
     Raises:
@@ -1036,7 +1037,7 @@ def elu_(input: Tensor, alpha: builtins.float = 1.0) -> Tensor:
 
     Args:
         input: the input Tensor.
-        alpha: minus the limit far below 0.
+        alpha: the negative of the limit at -inf.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -1051,23 +1052,23 @@ def elu_(input: Tensor, alpha: builtins.float = 1.0) -> Tensor:
 def embedding(input: Tensor, weight: Tensor, padding_idx: builtins.int | None = None, max_norm: builtins.float | None = None, norm_type: builtins.float = 2.0, scale_grad_by_freq: builtins.bool = False, sparse: builtins.bool = False) -> Tensor:
     """``weight[input]``: the rows of a table at the given numbers.
 
-    Derivative: weight: the sum of the ``g`` of each row's places, none for ``padding_idx``; a dense Tensor.
+    Derivative: weight: for each row, the sum of ``g`` over its positions in the input, 0 for ``padding_idx``; dense.
     Shape: input ``(*)`` and weight ``(V, D)`` to ``(*, D)``.
-    Dtype: the weight's; the input is of integers.
+    Dtype: the weight's; the input holds integers.
 
     Args:
         input: numbers from 0 to V - 1.
         weight: the table.
         padding_idx: a row that gets no gradient.
-        max_norm: rows that are looked up and are longer are first scaled down to this norm, in place.
-        norm_type: the p of that norm.
+        max_norm: looked-up rows with a larger norm are first scaled to this norm, in place.
+        norm_type: the order p of that norm.
         scale_grad_by_freq: divide a row's gradient by how often it was looked up.
         sparse: accepted for compatibility; gradients are dense.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: a number is out of range.
-        RuntimeError: the input is not of integers, weight is not a matrix, or ``padding_idx`` is out of range.
+        RuntimeError: the input does not hold integers, weight is not a matrix, or ``padding_idx`` is out of range.
 
     >>> F.embedding(rg.tensor([1, 0]), rg.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([[3., 4.],
@@ -1076,12 +1077,13 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: builtins.int | None = 
 def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: builtins.float | None = None, norm_type: builtins.float = 2, scale_grad_by_freq: builtins.bool = False, mode: builtins.str = 'mean', sparse: builtins.bool = False, per_sample_weights: Tensor | None = None, include_last_offset: builtins.bool = False, padding_idx: builtins.int | None = None) -> Tensor:
     """``sum_k weight[input_k]`` over each bag of rows of a table, or their mean or maximum; zeros for an empty bag.
 
-    The older order of arguments, ``embedding_bag(weight, input, ...)``, is taken with a warning.
+    The older order of arguments, ``embedding_bag(weight, input, ...)``, is accepted with a warning.
 
-    Derivative: weight: as of ``embedding``, each row of a bag getting ``g``, over the bag's size for the mean; for the
-    maximum the first of equal elements of a bag gets it. per_sample_weights: ``sum(g weight[input_k])``.
+    Derivative: weight: as in ``embedding``, where each row of a bag gets ``g``, for the mean divided by the size of the
+    bag; for the maximum, the first of a bag's equal elements gets ``g``. per_sample_weights: ``sum(g
+    weight[input_k])``.
     Shape: input ``(bags, n)``, or ``(n,)`` divided by ``offsets``, and weight ``(V, D)`` to ``(bags, D)``.
-    Dtype: the weight's, real floating; the input is of integers.
+    Dtype: the weight's, real floating; the input holds integers.
 
     Args:
         input: numbers from 0 to V - 1.
@@ -1091,16 +1093,16 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
         mode: ``"sum"``, ``"mean"`` or ``"max"``.
         sparse: accepted for compatibility; gradients are dense.
         per_sample_weights: factors of the rows, of the input's shape, for ``mode="sum"``.
-        include_last_offset: the last of ``offsets`` is where the last bag ends.
-        padding_idx: rows of this number are left out of their bags.
+        include_last_offset: whether the last of ``offsets`` is the end of the last bag instead of another start.
+        padding_idx: a row that bags leave out.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: a number is out of range.
-        ValueError: the mode is unknown, or input, offsets and per_sample_weights do not fit together.
-        NotImplementedError: ``per_sample_weights`` with another mode than sum.
+        ValueError: the mode is unknown, or input, offsets and per_sample_weights do not match in shape.
+        NotImplementedError: ``per_sample_weights`` are given with a mode other than sum.
         RuntimeError: a number is out of range, weight is not floating, the input not of integers,
-            ``per_sample_weights`` have another dtype than weight, or ``offsets`` do not rise from 0.
+            ``per_sample_weights`` have another dtype than weight, or ``offsets`` do not start at 0 or decrease.
 
     >>> F.embedding_bag(rg.tensor([[0, 1]]), rg.tensor([[1.0, 2.0], [3.0, 4.0]]), mode="sum")
     tensor([[4., 6.]])
@@ -1110,19 +1112,19 @@ def feature_alpha_dropout(input: Tensor, p: builtins.float = 0.5, training: buil
 
     Derivative: ``a g`` where the channel was kept, else 0.
     Shape: ``(N, C, *)``; the result has the input's shape.
-    Dtype: real floating, and any other where nothing is dropped; kept.
+    Dtype: real floating, preserved; any if nothing is dropped.
 
     Args:
         input: the input Tensor.
-        p: the probability of saturation; with 1 all are 0.
-        training: whether to drop at all; else the input itself is returned.
+        p: the probability of saturation; with 1 all elements become 0.
+        training: whether to apply dropout; if False, return the input itself.
         inplace: write the result over the input.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: an input is complex.
         ValueError: ``p`` is not between 0 and 1.
-        RuntimeError: the input is dropped and has fewer than two dimensions, or is not floating.
+        RuntimeError: dropout is applied to an input that is not floating or has fewer than two dimensions.
 
     Source: Klambauer, Unterthiner, Mayr, Hochreiter, "Self-normalizing neural networks", 2017.
 
@@ -1130,7 +1132,7 @@ def feature_alpha_dropout(input: Tensor, p: builtins.float = 0.5, training: buil
     (1, 2, 2)
     """
 def fold(input: Tensor, output_size: Size, kernel_size: Size, dilation: Size = 1, padding: Size = 0, stride: Size = 1) -> Tensor:
-    """The transpose of ``unfold``: each column is added to its window's place.
+    """The transpose of ``unfold``: each column is added at the position of its window.
 
     Derivative: ``unfold`` of g.
     Shape: ``(N, C * kH * kW, T)`` with T windows to ``(N, C, *output_size)``, or both without N.
@@ -1138,8 +1140,8 @@ def fold(input: Tensor, output_size: Size, kernel_size: Size, dilation: Size = 1
 
     Args:
         input: the columns.
-        output_size: the image's size; one integer or one per axis, as are the others.
-        kernel_size, dilation, padding, stride: of the windows.
+        output_size: the size of the image; one integer or one per axis, like the arguments below.
+        kernel_size, dilation, padding, stride: the parameters of ``unfold``.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -1152,19 +1154,19 @@ def fold(input: Tensor, output_size: Size, kernel_size: Size, dilation: Size = 1
             [1., 2., 1.]])
     """
 def fractional_max_pool2d(input: Operand, kernel_size: builtins.int | Sequence[builtins.int], output_size: builtins.int | Sequence[builtins.int] | None = None, output_ratio: builtins.float | Sequence[builtins.float] | None = None, return_indices: builtins.bool = False, _random_samples: Tensor | None = None) -> Tensor | Pooled:
-    """The maximum of each of ``output_size`` windows, whose positions are drawn for each plane.
+    """The maximum of each of ``output_size`` windows, whose positions are random for each plane.
 
     Derivative: input: ``g`` at the maxima.
-    Shape: (N, C, H, W) or (C, H, W) to the same with ``output_size``.
+    Shape: (N, C, H, W) or (C, H, W); the result has the spatial size ``output_size``.
     Dtype: real floating; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
         kernel_size: the windows' lengths.
-        output_size: how many windows along each dimension.
-        output_ratio: instead, the output's lengths as parts of the input's.
-        return_indices: return the maxima's positions, too.
-        _random_samples: the numbers in ``[0, 1)`` that place the windows, (N, C, 2); by default drawn.
+        output_size: the number of windows along each dimension.
+        output_ratio: instead of ``output_size``, the output's lengths as fractions of the input's.
+        return_indices: also return the positions of the maxima.
+        _random_samples: the numbers in ``[0, 1)`` that determine the positions, (N, C, 2); by default random.
 
     Returns:
         The maxima; with ``return_indices`` the named tuple ``(output, indices)``.
@@ -1172,7 +1174,7 @@ def fractional_max_pool2d(input: Operand, kernel_size: builtins.int | Sequence[b
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         RuntimeError: windows do not fit, or a shape is wrong.
-        ValueError: not one of output_size and output_ratio is given.
+        ValueError: neither or both of output_size and output_ratio are given.
 
     Source: Graham, Fractional max-pooling, 2014.
 
@@ -1180,19 +1182,19 @@ def fractional_max_pool2d(input: Operand, kernel_size: builtins.int | Sequence[b
     (1, 1, 2, 2)
     """
 def fractional_max_pool2d_with_indices(input: Operand, kernel_size: builtins.int | Sequence[builtins.int], output_size: builtins.int | Sequence[builtins.int] | None = None, output_ratio: builtins.float | Sequence[builtins.float] | None = None, return_indices: builtins.bool = False, _random_samples: Tensor | None = None) -> Pooled:
-    """As ``fractional_max_pool2d``, with the positions of the maxima in each flattened plane.
+    """``fractional_max_pool2d`` that also returns the positions of the maxima in each flattened plane.
 
     Derivative: input: ``g`` at the maxima.
-    Shape: (N, C, H, W) or (C, H, W) to the same with ``output_size``, twice.
-    Dtype: real floating; kept; the positions int64.
+    Shape: (N, C, H, W) or (C, H, W); output and indices have the spatial size ``output_size``.
+    Dtype: real floating, preserved; indices are int64.
 
     Args:
         input: the input Tensor.
         kernel_size: the windows' lengths.
-        output_size: how many windows along each dimension.
-        output_ratio: instead, the output's lengths as parts of the input's.
+        output_size: the number of windows along each dimension.
+        output_ratio: instead of ``output_size``, the output's lengths as fractions of the input's.
         return_indices: accepted for compatibility, without effect.
-        _random_samples: the numbers in ``[0, 1)`` that place the windows, (N, C, 2); by default drawn.
+        _random_samples: the numbers in ``[0, 1)`` that position the windows, (N, C, 2); by default random.
 
     Returns:
         The named tuple ``(output, indices)``.
@@ -1200,7 +1202,7 @@ def fractional_max_pool2d_with_indices(input: Operand, kernel_size: builtins.int
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         RuntimeError: windows do not fit, or a shape is wrong.
-        ValueError: not one of output_size and output_ratio is given.
+        ValueError: neither or both of output_size and output_ratio are given.
 
     Source: Graham, Fractional max-pooling, 2014.
 
@@ -1208,19 +1210,19 @@ def fractional_max_pool2d_with_indices(input: Operand, kernel_size: builtins.int
     (1, 1, 2, 2)
     """
 def fractional_max_pool3d(input: Operand, kernel_size: builtins.int | Sequence[builtins.int], output_size: builtins.int | Sequence[builtins.int] | None = None, output_ratio: builtins.float | Sequence[builtins.float] | None = None, return_indices: builtins.bool = False, _random_samples: Tensor | None = None) -> Tensor | Pooled:
-    """The maximum of each of ``output_size`` windows, whose positions are drawn for each plane.
+    """The maximum of each of ``output_size`` windows, whose positions are random for each plane.
 
     Derivative: input: ``g`` at the maxima.
-    Shape: (N, C, D, H, W) or (C, D, H, W) to the same with ``output_size``.
+    Shape: (N, C, D, H, W) or (C, D, H, W); the result has the spatial size ``output_size``.
     Dtype: real floating; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
         kernel_size: the windows' lengths.
-        output_size: how many windows along each dimension.
-        output_ratio: instead, the output's lengths as parts of the input's.
-        return_indices: return the maxima's positions, too.
-        _random_samples: the numbers in ``[0, 1)`` that place the windows, (N, C, 3); by default drawn.
+        output_size: the number of windows along each dimension.
+        output_ratio: instead of ``output_size``, the output's lengths as fractions of the input's.
+        return_indices: also return the positions of the maxima.
+        _random_samples: the numbers in ``[0, 1)`` that determine the positions, (N, C, 3); by default random.
 
     Returns:
         The maxima; with ``return_indices`` the named tuple ``(output, indices)``.
@@ -1228,7 +1230,7 @@ def fractional_max_pool3d(input: Operand, kernel_size: builtins.int | Sequence[b
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         RuntimeError: windows do not fit, or a shape is wrong.
-        ValueError: not one of output_size and output_ratio is given.
+        ValueError: neither or both of output_size and output_ratio are given.
 
     Source: Graham, Fractional max-pooling, 2014.
 
@@ -1236,19 +1238,19 @@ def fractional_max_pool3d(input: Operand, kernel_size: builtins.int | Sequence[b
     (1, 1, 2, 2, 2)
     """
 def fractional_max_pool3d_with_indices(input: Operand, kernel_size: builtins.int | Sequence[builtins.int], output_size: builtins.int | Sequence[builtins.int] | None = None, output_ratio: builtins.float | Sequence[builtins.float] | None = None, return_indices: builtins.bool = False, _random_samples: Tensor | None = None) -> Pooled:
-    """As ``fractional_max_pool3d``, with the positions of the maxima in each flattened plane.
+    """``fractional_max_pool3d`` that also returns the positions of the maxima in each flattened plane.
 
     Derivative: input: ``g`` at the maxima.
-    Shape: (N, C, D, H, W) or (C, D, H, W) to the same with ``output_size``, twice.
-    Dtype: real floating; kept; the positions int64.
+    Shape: (N, C, D, H, W) or (C, D, H, W); output and indices have the spatial size ``output_size``.
+    Dtype: real floating, preserved; indices are int64.
 
     Args:
         input: the input Tensor.
         kernel_size: the windows' lengths.
-        output_size: how many windows along each dimension.
-        output_ratio: instead, the output's lengths as parts of the input's.
+        output_size: the number of windows along each dimension.
+        output_ratio: instead of ``output_size``, the output's lengths as fractions of the input's.
         return_indices: accepted for compatibility, without effect.
-        _random_samples: the numbers in ``[0, 1)`` that place the windows, (N, C, 3); by default drawn.
+        _random_samples: the numbers in ``[0, 1)`` that position the windows, (N, C, 3); by default random.
 
     Returns:
         The named tuple ``(output, indices)``.
@@ -1256,7 +1258,7 @@ def fractional_max_pool3d_with_indices(input: Operand, kernel_size: builtins.int
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         RuntimeError: windows do not fit, or a shape is wrong.
-        ValueError: not one of output_size and output_ratio is given.
+        ValueError: neither or both of output_size and output_ratio are given.
 
     Source: Graham, Fractional max-pooling, 2014.
 
@@ -1264,17 +1266,18 @@ def fractional_max_pool3d_with_indices(input: Operand, kernel_size: builtins.int
     (1, 1, 2, 2, 2)
     """
 def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | builtins.float, full: builtins.bool = False, eps: builtins.float = 1e-06, reduction: builtins.str = 'mean') -> Tensor:
-    """``(log v + (input - target)^2 / v) / 2``, ``v = max(var, eps)``: minus the log-likelihood of normal variables.
+    """``(log v + (input - target)^2 / v) / 2``, ``v = max(var, eps)``: the negative log-likelihood of normal variables.
 
-    Derivative: input: ``g (input - target) / v``; target: minus that; var: ``g (1 / v - (input - target)^2 / v^2) /
-    2``, also where ``var < eps``.
+    Derivative: input: ``g (input - target) / v``; target: the negative of that; var: ``g (1 / v - (input - target)^2 /
+    v^2) / 2``, also where ``var < eps``.
     Shape: input and target broadcast; the result is 0-d, or with reduction ``"none"`` has the common shape.
     Dtype: real floating.
 
     Args:
         input: means.
-        target: the variables' values.
-        var: variances: a number, of the input's shape, or without (or with 1 in) one of its dimensions.
+        target: the observed values.
+        var: the variances: a number, or a Tensor of the input's shape, in which one dimension may have length 1 or be
+            missing.
         full: add the constant ``log(2 pi) / 2``.
         eps: the least variance.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
@@ -1282,7 +1285,7 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | builtins.floa
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: an input is complex.
-        ValueError: a negative variance, one of another shape, or an unknown reduction.
+        ValueError: a variance is negative, ``var`` has another shape, or ``reduction`` is unknown.
         RuntimeError: ``var`` holds bools.
 
     Source: Nix, Weigend, "Estimating the mean and variance of the target probability distribution", 1994.
@@ -1306,7 +1309,7 @@ def gelu(input: Tensor, approximate: builtins.str = 'none') -> Tensor:
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: the input is not real floating.
-        RuntimeError: ``approximate`` is neither.
+        RuntimeError: ``approximate`` is neither ``"none"`` nor ``"tanh"``.
 
     Source: Hendrycks, Gimpel, "Gaussian error linear units", 2016.
 
@@ -1314,11 +1317,11 @@ def gelu(input: Tensor, approximate: builtins.str = 'none') -> Tensor:
     tensor([-0.1587,  1.9545])
     """
 def glu(input: Tensor, dim: builtins.int = -1, *, axis: builtins.int = -1) -> Tensor:
-    """``a * sigmoid(b)`` of the two halves a and b of a dimension: the gated linear unit.
+    """``a * sigmoid(b)``, where a and b are the two halves along a dimension: the gated linear unit.
 
     Derivative: a: ``g sigmoid(b)``; b: ``g a sigmoid(b) (1 - sigmoid(b))``.
     Shape: the result has half of the input's length along ``dim``.
-    Dtype: real floating, kept; integers become the default dtype.
+    Dtype: real floating, preserved; integers become the default dtype.
 
     Args:
         input: the input Tensor.
@@ -1336,22 +1339,22 @@ def glu(input: Tensor, dim: builtins.int = -1, *, axis: builtins.int = -1) -> Te
     tensor([1., 2.])
     """
 def grid_sample(input: Tensor, grid: Tensor, mode: builtins.str = 'bilinear', padding_mode: builtins.str = 'zeros', align_corners: builtins.bool | None = None) -> Tensor:
-    """``sum_t w[n, p, t] input[n, c, index[n, p, t]]``: the input at the points p of a grid, between its elements.
+    """``sum_t w[n, p, t] input[n, c, index[n, p, t]]``: the input, interpolated at the points p of a grid.
 
     The last axis of the grid is (x, y) or (x, y, z), in units where -1 and 1 are the ends of the input's axes: with
     ``align_corners`` the centers of the corner elements, else their outer edges.
 
-    Derivative: input: each element gets ``g`` times its weight at each point; grid: by the slope of the weights, at
-    whole coordinates that from above; 0 for coordinates that were clipped, and for ``"nearest"``.
+    Derivative: input: each element gets ``g`` times its weight at each point; grid: by the derivative of the weights
+    (at whole coordinates the one-sided derivative from above); 0 for clipped coordinates, and for ``"nearest"``.
     Shape: input ``(N, C, H, W)`` and grid ``(N, H', W', 2)`` to ``(N, C, H', W')``, or 5-D with ``(N, D', H', W', 3)``.
     Dtype: real floating, the same for all arguments and the result.
 
     Args:
         input: the input Tensor.
-        grid: the points.
+        grid: the coordinates of the points.
         mode: ``"bilinear"`` (in 5-D trilinear), ``"nearest"``, or ``"bicubic"`` (4-D).
-        padding_mode: the values outside the input: ``"zeros"``, the ``"border"``, or a ``"reflection"``.
-        align_corners: by default False.
+        padding_mode: the values outside the input: ``"zeros"``, ``"border"`` (the nearest element) or ``"reflection"``.
+        align_corners: whether -1 and 1 are the centers of the corner elements; by default False.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -1367,14 +1370,15 @@ def grid_sample(input: Tensor, grid: Tensor, mode: builtins.str = 'bilinear', pa
 def group_norm(input: Tensor, num_groups: builtins.int, weight: Tensor | None = None, bias: Tensor | None = None, eps: builtins.float = 1e-05) -> Tensor:
     """``(x - mean) / sqrt(var + eps) * weight + bias`` with the statistics of each example's groups of channels.
 
-    Derivative: as that of ``layer_norm``, the means over a group; weight and bias: sums over all but their channel.
+    Derivative: that of ``layer_norm``, with means over a group; weight and bias: sums over all dimensions but the
+    channels.
     Shape: ``(N, C, *)``; the result has the input's shape.
-    Dtype: real floating, kept; weight and bias have the input's, or are float32 for float16 and bfloat16.
+    Dtype: real floating, preserved; weight and bias have the input's dtype, or are float32 for float16 and bfloat16.
 
     Args:
         input: the input Tensor.
         num_groups: the number of groups; divides C.
-        weight, bias: per channel, ``(C,)``; by default None.
+        weight, bias: factors and offsets per channel, ``(C,)``; by default none.
         eps: added to the (biased) variance.
 
     Raises:
@@ -1393,14 +1397,14 @@ def gumbel_softmax(logits: Tensor, tau: builtins.float = 1, hard: builtins.bool 
 
     As ``tau`` goes to 0 the samples become one-hot.
 
-    Derivative: that of the soft sample for the noise drawn, with ``hard``, too.
+    Derivative: that of the soft sample, for fixed noise; also with ``hard``.
     Shape: any; the result has the input's shape.
     Dtype: real floating; the result has the input's dtype.
 
     Args:
         logits: unnormalized log-probabilities along ``dim``.
         tau: the temperature.
-        hard: give the one-hot sample itself.
+        hard: return a one-hot sample, which has the gradient of the soft one.
         eps: without effect, as in PyTorch.
         dim: the dimension of the classes.
 
@@ -1417,7 +1421,7 @@ def gumbel_softmax(logits: Tensor, tau: builtins.float = 1, hard: builtins.bool 
 def hardshrink(input: Tensor, lambd: builtins.float = 0.5) -> Tensor:
     """``input`` where ``|input| > lambd``, else 0.
 
-    Derivative: ``g`` where ``|input| > lambd``, else, and at the bounds, 0.
+    Derivative: ``g`` where ``|input| > lambd``, 0 elsewhere and at the bounds.
     Shape: any; the result has the input's shape.
     Dtype: real floating; the result has the input's dtype.
 
@@ -1435,7 +1439,7 @@ def hardshrink(input: Tensor, lambd: builtins.float = 0.5) -> Tensor:
 def hardsigmoid(input: Tensor, inplace: builtins.bool = False) -> Tensor:
     """``min(max(input + 3, 0), 6) / 6``, elementwise.
 
-    Derivative: ``g / 6`` between -3 and 3, 0 outside and at both.
+    Derivative: ``g / 6`` between -3 and 3, 0 outside and at both bounds.
     Shape: any; the result has the input's shape.
     Dtype: real floating; the result has the input's dtype.
 
@@ -1475,7 +1479,7 @@ def hardtanh(input: Tensor, min_val: builtins.float = -1.0, max_val: builtins.fl
 
     Derivative: ``g`` between the bounds, 0 outside and, unlike that of ``clamp``, at the bounds.
     Shape: any; the result has the input's shape.
-    Dtype: floating and integers, kept; the bounds of integers are cut to integers, as PyTorch's.
+    Dtype: floating and integers, preserved; for integers the bounds are truncated to integers, as in PyTorch.
 
     Args:
         input: the input Tensor.
@@ -1486,7 +1490,8 @@ def hardtanh(input: Tensor, min_val: builtins.float = -1.0, max_val: builtins.fl
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         ValueError: ``min_val`` is greater than ``max_val``.
-        NotImplementedError: the input holds bools or complex numbers, or unsigned ones and ``min_val`` is negative.
+        NotImplementedError: the input holds bools or complex numbers, or unsigned integers while ``min_val`` is
+            negative.
 
     >>> F.hardtanh(rg.tensor([-2.0, 0.5]))
     tensor([-1. ,  0.5])
@@ -1496,7 +1501,7 @@ def hardtanh_(input: Tensor, min_val: builtins.float = -1.0, max_val: builtins.f
 
     Derivative: ``g`` between the bounds, 0 outside and, unlike that of ``clamp``, at the bounds.
     Shape: any; the result has the input's shape.
-    Dtype: floating and integers, kept; the bounds of integers are cut to integers, as PyTorch's.
+    Dtype: floating and integers, preserved; for integers the bounds are truncated to integers, as in PyTorch.
 
     Args:
         input: the input Tensor.
@@ -1506,7 +1511,8 @@ def hardtanh_(input: Tensor, min_val: builtins.float = -1.0, max_val: builtins.f
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         ValueError: ``min_val`` is greater than ``max_val``.
-        NotImplementedError: the input holds bools or complex numbers, or unsigned ones and ``min_val`` is negative.
+        NotImplementedError: the input holds bools or complex numbers, or unsigned integers while ``min_val`` is
+            negative.
 
     >>> F.hardtanh_(rg.tensor([-3.0, 0.5]))
     tensor([-1. ,  0.5])
@@ -1521,7 +1527,7 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: builtins.float =
     Args:
         input: distances.
         target: 1 or -1 per element.
-        margin: distances of dissimilar pairs beyond it cost nothing.
+        margin: pairs with target -1 have no loss at distances beyond it.
         size_average: deprecated, use ``reduction``.
         reduce: deprecated, use ``reduction``.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
@@ -1536,22 +1542,22 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: builtins.float =
 def huber_loss(input: Tensor, target: Tensor, reduction: builtins.str = 'mean', delta: builtins.float = 1.0, weight: Tensor | None = None) -> Tensor:
     """``d^2 / 2`` where ``|d| < delta``, else ``delta * (|d| - delta / 2)``, for ``d = input - target``.
 
-    Derivative: input: ``g d`` where ``|d| < delta``, else ``g delta sign(d)``; target: minus that. The second
+    Derivative: input: ``g d`` where ``|d| < delta``, else ``g delta sign(d)``; target: the negative of that. The second
     derivative at the bounds is 0.
-    Shape: input and target should have one shape, and are broadcast with a warning where they do not; the result is
-    0-d, or with reduction ``"none"`` has that shape.
+    Shape: input and target should have the same shape, and are otherwise broadcast with a warning; the result is 0-d,
+    or with reduction ``"none"`` has the common shape.
     Dtype: real floating; one of the two may hold integers.
 
     Args:
         input: the prediction.
-        target: what it should be.
+        target: the true values.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
         delta: the absolute error at which the loss changes from quadratic to linear; positive.
-        weight: factors of the input's shape; the mean divides, as PyTorch's, by the number of elements.
+        weight: factors of the input's shape; as in PyTorch, the mean divides by the number of elements.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        ValueError: an unknown reduction, or a weight of another shape.
+        ValueError: ``reduction`` is unknown, or ``weight`` has another shape.
         NotImplementedError: neither input nor target is real floating.
         RuntimeError: ``delta`` is not positive, or input and target do not broadcast.
 
@@ -1563,18 +1569,18 @@ def huber_loss(input: Tensor, target: Tensor, reduction: builtins.str = 'mean', 
 def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None, bias: Tensor | None = None, use_input_stats: builtins.bool = True, momentum: builtins.float = 0.1, eps: builtins.float = 1e-05) -> Tensor:
     """``(x - mean) / sqrt(var + eps) * weight + bias`` with the statistics of each example's channels.
 
-    With ``use_input_stats`` these are over the spatial dimensions, and the running ones, where given, are updated with
-    their average over the batch; otherwise the running ones serve.
+    With ``use_input_stats`` the statistics are computed over the spatial dimensions, and running statistics, if given,
+    are updated with the average over the batch; otherwise the running statistics are used.
 
-    Derivative: as that of ``batch_norm``, the means over one channel of one example.
+    Derivative: that of ``batch_norm``, with means over one channel of one example.
     Shape: ``(N, C, *)``; the result has the input's shape.
-    Dtype: real floating, kept; weight and bias have the input's, or are float32 for float16 and bfloat16.
+    Dtype: real floating, preserved; weight and bias have the input's dtype, or are float32 for float16 and bfloat16.
 
     Args:
         input: the input Tensor.
-        running_mean, running_var: ``(C,)``; may be left out with ``use_input_stats``.
-        weight, bias: per channel, ``(C,)``; by default None.
-        use_input_stats: take the statistics from the input.
+        running_mean, running_var: the running statistics, ``(C,)``; may be None with ``use_input_stats``.
+        weight, bias: factors and offsets per channel, ``(C,)``; by default none.
+        use_input_stats: compute the statistics from the input.
         momentum: the share of the input in the updated statistics.
         eps: added to the variance.
 
@@ -1593,29 +1599,30 @@ def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var
 def interpolate(input: Tensor, size: Size | None = None, scale_factor: builtins.float | Sequence[builtins.float] | None = None, mode: builtins.str = 'nearest', align_corners: builtins.bool | None = None, recompute_scale_factor: builtins.bool | None = None, antialias: builtins.bool = False) -> Tensor:
     """``sum_j w_ij input[n, c, j]``: the input resized along its spatial axes.
 
-    Output i is at position ``(i + 1/2) * scale - 1/2`` of the input, ``scale`` being the ratio of the lengths or
-    ``1 / scale_factor``; with ``align_corners`` at ``i * (L - 1) / (O - 1)``.
+    Output i is at position ``(i + 1/2) * scale - 1/2`` of the input, where ``scale`` is the ratio of the lengths or ``1
+    / scale_factor``; with ``align_corners`` at ``i * (L - 1) / (O - 1)``.
 
     Derivative: the transpose of the map: each element gets ``g`` times its weight in each output.
     Shape: ``(N, C, L)``, ``(N, C, H, W)`` or ``(N, C, D, H, W)``; the result has the given spatial size.
-    Dtype: real floating, kept; uint8, too, for the nearest modes and images.
+    Dtype: real floating, preserved; also uint8 for the nearest modes and for images.
 
     Args:
         input: the input Tensor.
-        size: the spatial size wanted, one integer or one per axis.
-        scale_factor: by how much to enlarge each axis, instead of ``size``.
-        mode: ``"nearest"`` (at ``floor(i * scale)``, as older programs have it), ``"nearest-exact"``, ``"linear"``
+        size: the spatial size of the result, one integer or one per axis.
+        scale_factor: the factor by which each axis is enlarged, instead of ``size``.
+        mode: ``"nearest"`` (at ``floor(i * scale)``, for compatibility), ``"nearest-exact"``, ``"linear"``
             (3-D), ``"bilinear"``, ``"bicubic"`` (4-D), ``"trilinear"`` (5-D), ``"area"`` (``adaptive_avg_pool``), or
             ``"lanczos"`` (4-D, with ``antialias``).
-        align_corners: let the centers of the corner elements, not their corners, keep their place.
-        recompute_scale_factor: take the scale from the sizes, not from ``scale_factor``.
+        align_corners: align the centers of the corner elements of input and output, instead of their outer corners.
+        recompute_scale_factor: compute the scale from the rounded output size instead of ``scale_factor``.
         antialias: widen the filter where the image shrinks (``"bilinear"``, ``"bicubic"``, ``"lanczos"``).
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         RuntimeError: a size is not positive.
-        ValueError: neither or both of ``size`` and ``scale_factor`` are given, or the arguments don't go together.
-        NotImplementedError: the mode does not exist, or not for this rank or dtype.
+        ValueError: neither or both of ``size`` and ``scale_factor`` are given, or an argument is not supported by the
+            mode.
+        NotImplementedError: the mode is unknown, or not defined for this number of dimensions or dtype.
 
     Source: bicubic: Keys, "Cubic convolution interpolation for digital image processing", 1981, with ``a = -0.75``, and
         -0.5 with ``antialias``.
@@ -1638,14 +1645,14 @@ def kl_div(input: Tensor, target: Tensor, size_average: builtins.bool | None = N
         target: probabilities, or with ``log_target`` their logarithms.
         size_average: deprecated, use ``reduction``.
         reduce: deprecated, use ``reduction``.
-        reduction: ``"none"``, ``"mean"``, ``"sum"``, or ``"batchmean"``: the sum over the length of the first
-            dimension, which is the divergence of distributions.
-        log_target: the targets are given by their logarithms.
+        reduction: ``"none"``, ``"mean"``, ``"sum"``, or ``"batchmean"``: the sum divided by the length of the first
+            dimension, which is the mean divergence of the distributions in a batch.
+        log_target: whether the target holds logarithms.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         ValueError: ``reduction`` is unknown.
-        RuntimeError: the target is of integers.
+        RuntimeError: the target holds integers.
         NotImplementedError: the input is not real floating.
 
     Source: Kullback, Leibler, "On information and sufficiency", 1951.
@@ -1654,16 +1661,16 @@ def kl_div(input: Tensor, target: Tensor, size_average: builtins.bool | None = N
     tensor(0.6931)
     """
 def l1_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: builtins.str = 'mean', weight: Tensor | None = None) -> Tensor:
-    """``|input - target|``: the absolute error, its mean or sum; with ``weight`` the weighted one.
+    """``|input - target|``: the absolute error, its mean or its sum, weighted if ``weight`` is given.
 
-    Derivative: input: ``g sign(input - target)``, 0 where they are equal; target: minus that.
-    Shape: input and target should have one shape, and are broadcast with a warning where they do not; the result is
-    0-d, or with reduction ``"none"`` has that shape.
+    Derivative: input: ``g sign(input - target)``, 0 where they are equal; target: the negative of that.
+    Shape: input and target should have the same shape, and are otherwise broadcast with a warning; the result is 0-d,
+    or with reduction ``"none"`` has the common shape.
     Dtype: floating or complex; one of the two may hold integers. The result is real.
 
     Args:
         input: the prediction.
-        target: what it should be.
+        target: the true values.
         size_average: deprecated, use ``reduction``.
         reduce: deprecated, use ``reduction``.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
@@ -1672,7 +1679,7 @@ def l1_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None = 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         RuntimeError: the shapes do not broadcast.
-        ValueError: an unknown reduction, or a weight of another shape.
+        ValueError: ``reduction`` is unknown, or ``weight`` has another shape.
         NotImplementedError: neither input nor target is floating or complex.
 
     >>> F.l1_loss(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 4.0]))
@@ -1681,18 +1688,18 @@ def l1_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None = 
 def layer_norm(input: Tensor, normalized_shape: Size, weight: Tensor | None = None, bias: Tensor | None = None, eps: builtins.float = 1e-05) -> Tensor:
     """``(x - mean) / sqrt(var + eps) * weight + bias`` with the mean and the biased variance of each example.
 
-    Squares that overflow float32 are taken in double precision; where these overflow, too, on a GPU, and in small
-    compiled steps, they give NaN.
+    Squares that overflow float32 are recomputed in double precision. On a GPU, in small compiled steps, and if squares
+    overflow double precision, the result is NaN instead.
 
     Derivative: input: ``rstd (u - mean(u) - xhat mean(u xhat))`` with ``u = g weight``, ``rstd = 1 / sqrt(var + eps)``
-    and ``xhat = (x - mean) rstd``; weight: the sum of ``g xhat`` over the examples; bias: that of ``g``.
-    Shape: ``(*, *normalized_shape)``; the result has the input's.
-    Dtype: real floating, kept; weight and bias have the input's, or are float32 for float16 and bfloat16.
+    and ``xhat = (x - mean) rstd``; weight: the sum of ``g xhat`` over the examples; bias: the sum of ``g``.
+    Shape: ``(*, *normalized_shape)``; the result has the input's shape.
+    Dtype: real floating, preserved; weight and bias have the input's dtype, or are float32 for float16 and bfloat16.
 
     Args:
         input: the input Tensor.
-        normalized_shape: the trailing dimensions that mean and variance are taken over.
-        weight, bias: factors and offsets of that shape; by default none.
+        normalized_shape: the lengths of the trailing dimensions over which mean and variance are computed.
+        weight, bias: factors and offsets of shape ``normalized_shape``; by default none.
         eps: added to the variance.
 
     Raises:
@@ -1755,7 +1762,7 @@ def linear(input: Operand, weight: Operand, bias: Operand | None = None) -> Tens
     Dtype: any, the same for all arguments and the result.
 
     Args:
-        input: the rows.
+        input: the rows to map.
         weight: a row per output.
         bias: added to each result; none by default.
 
@@ -1769,45 +1776,45 @@ def linear(input: Operand, weight: Operand, bias: Operand | None = None) -> Tens
 def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None, weight: Tensor | None = None, reduction: builtins.str = 'mean', ignore_index: builtins.int | None = None, label_smoothing: builtins.float = 0.0, options: builtins.object = None) -> Tensor:
     """``cross_entropy(linear(input, linear_weight, linear_bias), target)``, with the options of ``cross_entropy``.
 
-    From 2^23 logits on, float32 or float64 with class indices, logits are computed in chunks of classes, once for the
-    value and once for the derivative, and are never in memory at once.
+    With class indices in float32 or float64, 2^23 logits or more are computed in chunks of classes, once for the value
+    and once for the derivative, and are never in memory as a whole.
 
-    Derivative: that of the two.
+    Derivative: that of ``linear`` and ``cross_entropy``.
     Shape: input ``(N, F)`` or ``(F,)``; linear_weight ``(C, F)`` or ``(C, d1, ..., F)``; target ``(N,)``, ``()`` or
-        ``(N, d1, ...)``, or as the logits; the result is 0-d, or with reduction ``"none"`` has the shape of class
-        indices.
-    Dtype: floating, all one; class indices are integers.
+        ``(N, d1, ...)``, or the shape of the logits; the result is 0-d, or with reduction ``"none"`` has the shape of
+        class indices.
+    Dtype: floating, the same for all arguments; class indices are integers.
 
     Args:
         input: the input of the layer.
         linear_weight: the layer's weight.
         target: class indices, or probabilities.
         linear_bias: the layer's offset, in the weight's shape without F.
-        weight: a weight for each class.
+        weight: a factor for each class.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        ignore_index: the class index that does not count, by default -100.
-        label_smoothing: how much of each target is spread evenly over the classes.
-        options: how PyTorch divides the work; its settings change no result and are not needed here.
+        ignore_index: a class index, by default -100; examples with this target are left out.
+        label_smoothing: the share of each target that is spread evenly over the classes.
+        options: accepted for compatibility; PyTorch's options for the division of the work do not change results.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         ValueError: ``reduction`` is unknown.
-        RuntimeError: the shapes do not fit, or ``ignore_index`` is given for probabilities.
+        RuntimeError: the shapes do not match, or ``ignore_index`` is given for probabilities.
 
     >>> F.linear_cross_entropy(rg.zeros(2, 3), rg.ones(4, 3), rg.tensor([0, 3]))
     tensor(1.3863)
     """
 def local_response_norm(input: Tensor, size: builtins.int, alpha: builtins.float = 0.0001, beta: builtins.float = 0.75, k: builtins.float = 1.0) -> Tensor:
-    """``x_c / (k + alpha / size * sum_j x_j^2)^beta``, j the ``size`` channels around c, with zeros beyond the ends.
+    """``x_c / (k + alpha / size * sum_j x_j^2)^beta``, where j runs over the ``size`` channels around c.
 
-    Derivative: ``g / d^beta - 2 alpha beta / size x_c sum_j g_j x_j / d_j^(beta + 1)`` with d the base of the power and
-    j the channels in whose windows c lies.
-    Shape: ``(N, C, *)`` with at least three dimensions; the result has the input's.
+    Derivative: ``g / d^beta - 2 alpha beta / size x_c sum_j g_j x_j / d_j^(beta + 1)`` where d is the base of the power
+    and j runs over the channels whose windows contain c.
+    Shape: ``(N, C, *)`` with at least three dimensions; the result has the input's shape.
     Dtype: floating; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
-        size: the number of channels, ``size // 2`` of them before c.
+        size: the number of channels, of which ``size // 2`` come before c; channels beyond the ends count as 0.
         alpha, beta, k: the constants of the formula.
 
     Raises:
@@ -1826,12 +1833,12 @@ def log_softmax(input: Tensor, dim: builtins.int | None = None, _stacklevel: bui
 
     Derivative: ``g - softmax(input) sum(g)``, the sum along ``dim``.
     Shape: any; the result has the input's shape.
-    Dtype: real floating, kept; anything with ``dtype``.
+    Dtype: real floating, preserved; with ``dtype`` any, which is converted first.
 
     Args:
         input: the input Tensor.
-        dim: the dimension of the sum; without it, with a warning, 0 for inputs of 0, 1 or 3 dimensions, else 1.
-        dtype: convert the input first.
+        dim: the dimension of the sum; None is deprecated and means 0 for 0, 1 or 3 dimensions, else 1.
+        dtype: the dtype to which the input is converted first.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -1856,10 +1863,10 @@ def logsigmoid(input: Tensor) -> Tensor:
     tensor([  -0.6931, -100.    ])
     """
 def lp_pool1d(input: Tensor, norm_type: builtins.float, kernel_size: Size, stride: Size | None = None, ceil_mode: builtins.bool = False) -> Tensor:
-    """``(sum_k x_k^p)^(1/p)`` over windows of 1 dimension; the largest (smallest) ``|x_k|`` for p (minus) infinite.
+    """``(sum_k x_k^p)^(1/p)`` over windows of 1 dimension; the largest ``|x_k|`` for p = inf, the smallest for -inf.
 
-    As in PyTorch no absolute value is taken: an odd p with negative elements gives other numbers than a norm, and NaN
-    for a negative sum.
+    As in PyTorch, the formula has no absolute value: for odd p and negative elements the result is not a norm, and it
+    is NaN for a negative sum.
 
     Derivative: each element gets ``g (x / ans)^(p - 1)`` of every window that reads it, 0 where the sum is 0.
     Shape: ``(N, C, L)``, or ``(C, L)`` without a batch; per axis
@@ -1869,9 +1876,9 @@ def lp_pool1d(input: Tensor, norm_type: builtins.float, kernel_size: Size, strid
     Args:
         input: the input Tensor.
         norm_type: ``p``.
-        kernel_size: elements of a window; one integer, as for ``stride``.
+        kernel_size: the lengths of a window; one integer, like ``stride``.
         stride: the distance between windows, by default ``kernel_size``.
-        ceil_mode: also use windows that start inside and end outside of the input.
+        ceil_mode: also use windows that start inside the input and end outside of it.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -1881,10 +1888,10 @@ def lp_pool1d(input: Tensor, norm_type: builtins.float, kernel_size: Size, strid
     tensor([[[5.]]])
     """
 def lp_pool2d(input: Tensor, norm_type: builtins.float, kernel_size: Size, stride: Size | None = None, ceil_mode: builtins.bool = False) -> Tensor:
-    """``(sum_k x_k^p)^(1/p)`` over windows of 2 dimensions; the largest (smallest) ``|x_k|`` for p (minus) infinite.
+    """``(sum_k x_k^p)^(1/p)`` over windows of 2 dimensions; the largest ``|x_k|`` for p = inf, the smallest for -inf.
 
-    As in PyTorch no absolute value is taken: an odd p with negative elements gives other numbers than a norm, and NaN
-    for a negative sum.
+    As in PyTorch, the formula has no absolute value: for odd p and negative elements the result is not a norm, and it
+    is NaN for a negative sum.
 
     Derivative: each element gets ``g (x / ans)^(p - 1)`` of every window that reads it, 0 where the sum is 0.
     Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; per axis
@@ -1894,9 +1901,9 @@ def lp_pool2d(input: Tensor, norm_type: builtins.float, kernel_size: Size, strid
     Args:
         input: the input Tensor.
         norm_type: ``p``.
-        kernel_size: elements of a window; one integer or one per axis, as for ``stride``.
+        kernel_size: the lengths of a window; one integer or one per axis, like ``stride``.
         stride: the distance between windows, by default ``kernel_size``.
-        ceil_mode: also use windows that start inside and end outside of the input.
+        ceil_mode: also use windows that start inside the input and end outside of it.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -1906,10 +1913,10 @@ def lp_pool2d(input: Tensor, norm_type: builtins.float, kernel_size: Size, strid
     tensor([[[[2.]]]])
     """
 def lp_pool3d(input: Tensor, norm_type: builtins.float, kernel_size: Size, stride: Size | None = None, ceil_mode: builtins.bool = False) -> Tensor:
-    """``(sum_k x_k^p)^(1/p)`` over windows of 3 dimensions; the largest (smallest) ``|x_k|`` for p (minus) infinite.
+    """``(sum_k x_k^p)^(1/p)`` over windows of 3 dimensions; the largest ``|x_k|`` for p = inf, the smallest for -inf.
 
-    As in PyTorch no absolute value is taken: an odd p with negative elements gives other numbers than a norm, and NaN
-    for a negative sum.
+    As in PyTorch, the formula has no absolute value: for odd p and negative elements the result is not a norm, and it
+    is NaN for a negative sum.
 
     Derivative: each element gets ``g (x / ans)^(p - 1)`` of every window that reads it, 0 where the sum is 0.
     Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; per axis
@@ -1919,9 +1926,9 @@ def lp_pool3d(input: Tensor, norm_type: builtins.float, kernel_size: Size, strid
     Args:
         input: the input Tensor.
         norm_type: ``p``.
-        kernel_size: elements of a window; one integer or one per axis, as for ``stride``.
+        kernel_size: the lengths of a window; one integer or one per axis, like ``stride``.
         stride: the distance between windows, by default ``kernel_size``.
-        ceil_mode: also use windows that start inside and end outside of the input.
+        ceil_mode: also use windows that start inside the input and end outside of it.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -1931,17 +1938,17 @@ def lp_pool3d(input: Tensor, norm_type: builtins.float, kernel_size: Size, strid
     tensor([[[[[8.]]]]])
     """
 def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: builtins.float = 0, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: builtins.str = 'mean') -> Tensor:
-    """``max(0, margin - y (x1 - x2))``: ``y = 1`` wants x1 ranked above x2, ``y = -1`` below.
+    """``max(0, margin - y (x1 - x2))``: x1 should exceed x2 for ``y = 1``, and x2 should exceed x1 for ``y = -1``.
 
-    Derivative: input1: ``-g y`` where the loss is positive or at the kink, else 0; input2: minus that;
-    target: ``-g (x1 - x2)`` there.
-    Shape: the three broadcast; the result is 0-d, or with reduction ``"none"`` has the common shape.
+    Derivative: input1: ``-g y`` where the loss is positive or at the kink, else 0; input2: the negative of that;
+    target: ``-g (x1 - x2)`` where the loss is positive or at the kink, else 0.
+    Shape: the three Tensors broadcast; the result is 0-d, or with reduction ``"none"`` has the common shape.
     Dtype: real floating.
 
     Args:
         input1, input2: x1 and x2.
-        target: y, 1 and -1.
-        margin: differences beyond it cost nothing.
+        target: y, of 1 and -1.
+        margin: pairs whose difference exceeds it in the right direction have no loss.
         size_average: deprecated, use ``reduction``.
         reduce: deprecated, use ``reduction``.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
@@ -1958,7 +1965,7 @@ def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: 
 def max_pool1d(input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0, dilation: Size = 1, ceil_mode: builtins.bool = False, return_indices: Literal[False] = False) -> Tensor:
     """``max_k input[n, c, t * stride + k * dilation - padding]``: the maximum over windows of 1 dimension.
 
-    The padding is minus infinity. The maximum of a window that holds NaN is NaN.
+    The padding has the value -inf. The maximum of a window that contains NaN is NaN.
 
     Derivative: ``g`` at each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, L)``, or ``(C, L)`` without a batch; per axis
@@ -1967,15 +1974,16 @@ def max_pool1d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
 
     Args:
         input: the input Tensor.
-        kernel_size: elements that a window reads; one integer, as for ``stride``, ``padding`` and ``dilation``.
+        kernel_size: the number of elements that a window reads; one integer, like ``stride``, ``padding`` and
+            ``dilation``.
         stride: the distance between windows, by default ``kernel_size``.
-        padding: at most half of the window.
-        dilation: the distance of the elements that a window reads.
-        ceil_mode: also use windows that start inside and end outside of the input.
-        return_indices: also where each maximum was found.
+        padding: the width added on each side, at most half of the window.
+        dilation: the distance between the elements that a window reads.
+        ceil_mode: also use windows that start inside the input and end outside of it.
+        return_indices: also return the position of each maximum.
 
     Returns:
-        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, the indices as places in the
+        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, with indices as positions in the
         axis ``L``.
 
     Raises:
@@ -1990,7 +1998,7 @@ def max_pool1d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
 def max_pool1d(input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0, dilation: Size = 1, ceil_mode: builtins.bool = False, *, return_indices: Literal[True]) -> MaxPool:
     """``max_k input[n, c, t * stride + k * dilation - padding]``: the maximum over windows of 1 dimension.
 
-    The padding is minus infinity. The maximum of a window that holds NaN is NaN.
+    The padding has the value -inf. The maximum of a window that contains NaN is NaN.
 
     Derivative: ``g`` at each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, L)``, or ``(C, L)`` without a batch; per axis
@@ -1999,15 +2007,16 @@ def max_pool1d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
 
     Args:
         input: the input Tensor.
-        kernel_size: elements that a window reads; one integer, as for ``stride``, ``padding`` and ``dilation``.
+        kernel_size: the number of elements that a window reads; one integer, like ``stride``, ``padding`` and
+            ``dilation``.
         stride: the distance between windows, by default ``kernel_size``.
-        padding: at most half of the window.
-        dilation: the distance of the elements that a window reads.
-        ceil_mode: also use windows that start inside and end outside of the input.
-        return_indices: also where each maximum was found.
+        padding: the width added on each side, at most half of the window.
+        dilation: the distance between the elements that a window reads.
+        ceil_mode: also use windows that start inside the input and end outside of it.
+        return_indices: also return the position of each maximum.
 
     Returns:
-        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, the indices as places in the
+        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, with indices as positions in the
         axis ``L``.
 
     Raises:
@@ -2022,7 +2031,7 @@ def max_pool1d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
 def max_pool1d(input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0, dilation: Size = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> Tensor | MaxPool:
     """``max_k input[n, c, t * stride + k * dilation - padding]``: the maximum over windows of 1 dimension.
 
-    The padding is minus infinity. The maximum of a window that holds NaN is NaN.
+    The padding has the value -inf. The maximum of a window that contains NaN is NaN.
 
     Derivative: ``g`` at each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, L)``, or ``(C, L)`` without a batch; per axis
@@ -2031,15 +2040,16 @@ def max_pool1d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
 
     Args:
         input: the input Tensor.
-        kernel_size: elements that a window reads; one integer, as for ``stride``, ``padding`` and ``dilation``.
+        kernel_size: the number of elements that a window reads; one integer, like ``stride``, ``padding`` and
+            ``dilation``.
         stride: the distance between windows, by default ``kernel_size``.
-        padding: at most half of the window.
-        dilation: the distance of the elements that a window reads.
-        ceil_mode: also use windows that start inside and end outside of the input.
-        return_indices: also where each maximum was found.
+        padding: the width added on each side, at most half of the window.
+        dilation: the distance between the elements that a window reads.
+        ceil_mode: also use windows that start inside the input and end outside of it.
+        return_indices: also return the position of each maximum.
 
     Returns:
-        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, the indices as places in the
+        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, with indices as positions in the
         axis ``L``.
 
     Raises:
@@ -2054,7 +2064,7 @@ def max_pool1d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
 def max_pool2d(input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0, dilation: Size = 1, ceil_mode: builtins.bool = False, return_indices: Literal[False] = False) -> Tensor:
     """``max_k input[n, c, t * stride + k * dilation - padding]``: the maximum over windows of 2 dimensions.
 
-    The padding is minus infinity. The maximum of a window that holds NaN is NaN.
+    The padding has the value -inf. The maximum of a window that contains NaN is NaN.
 
     Derivative: ``g`` at each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; per axis
@@ -2063,15 +2073,16 @@ def max_pool2d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
 
     Args:
         input: the input Tensor.
-        kernel_size: elements that a window reads; one integer or one per axis, as for ``stride``, ``padding`` and ``dilation``.
+        kernel_size: the number of elements that a window reads; one integer or one per axis, like ``stride``, ``padding`` and
+            ``dilation``.
         stride: the distance between windows, by default ``kernel_size``.
-        padding: at most half of the window.
-        dilation: the distance of the elements that a window reads.
-        ceil_mode: also use windows that start inside and end outside of the input.
-        return_indices: also where each maximum was found.
+        padding: the width added on each side, at most half of the window.
+        dilation: the distance between the elements that a window reads.
+        ceil_mode: also use windows that start inside the input and end outside of it.
+        return_indices: also return the position of each maximum.
 
     Returns:
-        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, the indices as places in the
+        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, with indices as positions in the
         flattened ``H * W``.
 
     Raises:
@@ -2087,7 +2098,7 @@ def max_pool2d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
 def max_pool2d(input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0, dilation: Size = 1, ceil_mode: builtins.bool = False, *, return_indices: Literal[True]) -> MaxPool:
     """``max_k input[n, c, t * stride + k * dilation - padding]``: the maximum over windows of 2 dimensions.
 
-    The padding is minus infinity. The maximum of a window that holds NaN is NaN.
+    The padding has the value -inf. The maximum of a window that contains NaN is NaN.
 
     Derivative: ``g`` at each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; per axis
@@ -2096,15 +2107,16 @@ def max_pool2d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
 
     Args:
         input: the input Tensor.
-        kernel_size: elements that a window reads; one integer or one per axis, as for ``stride``, ``padding`` and ``dilation``.
+        kernel_size: the number of elements that a window reads; one integer or one per axis, like ``stride``, ``padding`` and
+            ``dilation``.
         stride: the distance between windows, by default ``kernel_size``.
-        padding: at most half of the window.
-        dilation: the distance of the elements that a window reads.
-        ceil_mode: also use windows that start inside and end outside of the input.
-        return_indices: also where each maximum was found.
+        padding: the width added on each side, at most half of the window.
+        dilation: the distance between the elements that a window reads.
+        ceil_mode: also use windows that start inside the input and end outside of it.
+        return_indices: also return the position of each maximum.
 
     Returns:
-        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, the indices as places in the
+        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, with indices as positions in the
         flattened ``H * W``.
 
     Raises:
@@ -2120,7 +2132,7 @@ def max_pool2d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
 def max_pool2d(input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0, dilation: Size = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> Tensor | MaxPool:
     """``max_k input[n, c, t * stride + k * dilation - padding]``: the maximum over windows of 2 dimensions.
 
-    The padding is minus infinity. The maximum of a window that holds NaN is NaN.
+    The padding has the value -inf. The maximum of a window that contains NaN is NaN.
 
     Derivative: ``g`` at each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; per axis
@@ -2129,15 +2141,16 @@ def max_pool2d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
 
     Args:
         input: the input Tensor.
-        kernel_size: elements that a window reads; one integer or one per axis, as for ``stride``, ``padding`` and ``dilation``.
+        kernel_size: the number of elements that a window reads; one integer or one per axis, like ``stride``, ``padding`` and
+            ``dilation``.
         stride: the distance between windows, by default ``kernel_size``.
-        padding: at most half of the window.
-        dilation: the distance of the elements that a window reads.
-        ceil_mode: also use windows that start inside and end outside of the input.
-        return_indices: also where each maximum was found.
+        padding: the width added on each side, at most half of the window.
+        dilation: the distance between the elements that a window reads.
+        ceil_mode: also use windows that start inside the input and end outside of it.
+        return_indices: also return the position of each maximum.
 
     Returns:
-        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, the indices as places in the
+        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, with indices as positions in the
         flattened ``H * W``.
 
     Raises:
@@ -2153,7 +2166,7 @@ def max_pool2d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
 def max_pool3d(input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0, dilation: Size = 1, ceil_mode: builtins.bool = False, return_indices: Literal[False] = False) -> Tensor:
     """``max_k input[n, c, t * stride + k * dilation - padding]``: the maximum over windows of 3 dimensions.
 
-    The padding is minus infinity. The maximum of a window that holds NaN is NaN.
+    The padding has the value -inf. The maximum of a window that contains NaN is NaN.
 
     Derivative: ``g`` at each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; per axis
@@ -2162,15 +2175,16 @@ def max_pool3d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
 
     Args:
         input: the input Tensor.
-        kernel_size: elements that a window reads; one integer or one per axis, as for ``stride``, ``padding`` and ``dilation``.
+        kernel_size: the number of elements that a window reads; one integer or one per axis, like ``stride``, ``padding`` and
+            ``dilation``.
         stride: the distance between windows, by default ``kernel_size``.
-        padding: at most half of the window.
-        dilation: the distance of the elements that a window reads.
-        ceil_mode: also use windows that start inside and end outside of the input.
-        return_indices: also where each maximum was found.
+        padding: the width added on each side, at most half of the window.
+        dilation: the distance between the elements that a window reads.
+        ceil_mode: also use windows that start inside the input and end outside of it.
+        return_indices: also return the position of each maximum.
 
     Returns:
-        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, the indices as places in the
+        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, with indices as positions in the
         flattened ``D * H * W``.
 
     Raises:
@@ -2185,7 +2199,7 @@ def max_pool3d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
 def max_pool3d(input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0, dilation: Size = 1, ceil_mode: builtins.bool = False, *, return_indices: Literal[True]) -> MaxPool:
     """``max_k input[n, c, t * stride + k * dilation - padding]``: the maximum over windows of 3 dimensions.
 
-    The padding is minus infinity. The maximum of a window that holds NaN is NaN.
+    The padding has the value -inf. The maximum of a window that contains NaN is NaN.
 
     Derivative: ``g`` at each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; per axis
@@ -2194,15 +2208,16 @@ def max_pool3d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
 
     Args:
         input: the input Tensor.
-        kernel_size: elements that a window reads; one integer or one per axis, as for ``stride``, ``padding`` and ``dilation``.
+        kernel_size: the number of elements that a window reads; one integer or one per axis, like ``stride``, ``padding`` and
+            ``dilation``.
         stride: the distance between windows, by default ``kernel_size``.
-        padding: at most half of the window.
-        dilation: the distance of the elements that a window reads.
-        ceil_mode: also use windows that start inside and end outside of the input.
-        return_indices: also where each maximum was found.
+        padding: the width added on each side, at most half of the window.
+        dilation: the distance between the elements that a window reads.
+        ceil_mode: also use windows that start inside the input and end outside of it.
+        return_indices: also return the position of each maximum.
 
     Returns:
-        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, the indices as places in the
+        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, with indices as positions in the
         flattened ``D * H * W``.
 
     Raises:
@@ -2217,7 +2232,7 @@ def max_pool3d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
 def max_pool3d(input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0, dilation: Size = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> Tensor | MaxPool:
     """``max_k input[n, c, t * stride + k * dilation - padding]``: the maximum over windows of 3 dimensions.
 
-    The padding is minus infinity. The maximum of a window that holds NaN is NaN.
+    The padding has the value -inf. The maximum of a window that contains NaN is NaN.
 
     Derivative: ``g`` at each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; per axis
@@ -2226,15 +2241,16 @@ def max_pool3d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
 
     Args:
         input: the input Tensor.
-        kernel_size: elements that a window reads; one integer or one per axis, as for ``stride``, ``padding`` and ``dilation``.
+        kernel_size: the number of elements that a window reads; one integer or one per axis, like ``stride``, ``padding`` and
+            ``dilation``.
         stride: the distance between windows, by default ``kernel_size``.
-        padding: at most half of the window.
-        dilation: the distance of the elements that a window reads.
-        ceil_mode: also use windows that start inside and end outside of the input.
-        return_indices: also where each maximum was found.
+        padding: the width added on each side, at most half of the window.
+        dilation: the distance between the elements that a window reads.
+        ceil_mode: also use windows that start inside the input and end outside of it.
+        return_indices: also return the position of each maximum.
 
     Returns:
-        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, the indices as places in the
+        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, with indices as positions in the
         flattened ``D * H * W``.
 
     Raises:
@@ -2246,51 +2262,53 @@ def max_pool3d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
     (1, 2, 2, 2, 2)
     """
 def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0, output_size: Sequence[builtins.int] | None = None) -> Tensor:
-    """The partial inverse of ``max_pool1d``: each element goes back to where it was found, the rest is zero.
+    """The partial inverse of ``max_pool1d``: each maximum at its original position, and zeros elsewhere.
 
-    Of elements with one index the last is written.
+    If several elements have the same index, the last one is written.
 
-    Derivative: ``g`` at the index of each element, also of those that were written over.
+    Derivative: ``g`` at the index of each element, including elements that were overwritten.
     Shape: ``(N, C, L)``, or ``(C, L)`` without a batch; per axis
     ``(L - 1) * stride + kernel_size - 2 * padding``, unless ``output_size`` is given.
-    Dtype: real floating, kept; the indices are int64.
+    Dtype: real floating, preserved; the indices are int64.
 
     Args:
         input: the maxima.
-        indices: of the input's shape, as ``max_pool1d`` returns them.
-        kernel_size, stride, padding: the pooling's.
-        output_size: the size of the pooling's input, by default the smallest it may have had.
+        indices: the indices that ``max_pool1d`` returned, in the input's shape.
+        kernel_size, stride, padding: the arguments of ``max_pool1d``.
+        output_size: the size of the input of ``max_pool1d``, by default the smallest that gives this number of
+            windows.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: an input is complex.
         RuntimeError: the shapes differ, or an index is out of range.
-        ValueError: ``output_size`` can't have been that of the pooling's input.
+        ValueError: an input of ``max_pool1d`` with size ``output_size`` gives another number of windows.
 
     >>> F.max_unpool1d(rg.tensor([[[3.0, 2.0]]]), rg.tensor([[[1, 2]]]), 2)
     tensor([[[0., 3., 2., 0.]]])
     """
 def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0, output_size: Sequence[builtins.int] | None = None) -> Tensor:
-    """The partial inverse of ``max_pool2d``: each element goes back to where it was found, the rest is zero.
+    """The partial inverse of ``max_pool2d``: each maximum at its original position, and zeros elsewhere.
 
-    Of elements with one index the last is written.
+    If several elements have the same index, the last one is written.
 
-    Derivative: ``g`` at the index of each element, also of those that were written over.
+    Derivative: ``g`` at the index of each element, including elements that were overwritten.
     Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; per axis
     ``(L - 1) * stride + kernel_size - 2 * padding``, unless ``output_size`` is given.
-    Dtype: real floating, kept; the indices are int64.
+    Dtype: real floating, preserved; the indices are int64.
 
     Args:
         input: the maxima.
-        indices: of the input's shape, as ``max_pool2d`` returns them.
-        kernel_size, stride, padding: the pooling's.
-        output_size: the size of the pooling's input, by default the smallest it may have had.
+        indices: the indices that ``max_pool2d`` returned, in the input's shape.
+        kernel_size, stride, padding: the arguments of ``max_pool2d``.
+        output_size: the size of the input of ``max_pool2d``, by default the smallest that gives this number of
+            windows.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: an input is complex.
         RuntimeError: the shapes differ, or an index is out of range.
-        ValueError: ``output_size`` can't have been that of the pooling's input.
+        ValueError: an input of ``max_pool2d`` with size ``output_size`` gives another number of windows.
 
     >>> output, indices = F.max_pool2d(rg.arange(4.0).reshape(1, 1, 2, 2), 2, return_indices=True)
     >>> F.max_unpool2d(output, indices, 2)
@@ -2298,26 +2316,27 @@ def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: Size, stride: Size
               [0., 3.]]]])
     """
 def max_unpool3d(input: Tensor, indices: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0, output_size: Sequence[builtins.int] | None = None) -> Tensor:
-    """The partial inverse of ``max_pool3d``: each element goes back to where it was found, the rest is zero.
+    """The partial inverse of ``max_pool3d``: each maximum at its original position, and zeros elsewhere.
 
-    Of elements with one index the last is written.
+    If several elements have the same index, the last one is written.
 
-    Derivative: ``g`` at the index of each element, also of those that were written over.
+    Derivative: ``g`` at the index of each element, including elements that were overwritten.
     Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; per axis
     ``(L - 1) * stride + kernel_size - 2 * padding``, unless ``output_size`` is given.
-    Dtype: real floating, kept; the indices are int64.
+    Dtype: real floating, preserved; the indices are int64.
 
     Args:
         input: the maxima.
-        indices: of the input's shape, as ``max_pool3d`` returns them.
-        kernel_size, stride, padding: the pooling's.
-        output_size: the size of the pooling's input, by default the smallest it may have had.
+        indices: the indices that ``max_pool3d`` returned, in the input's shape.
+        kernel_size, stride, padding: the arguments of ``max_pool3d``.
+        output_size: the size of the input of ``max_pool3d``, by default the smallest that gives this number of
+            windows.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: an input is complex.
         RuntimeError: the shapes differ, or an index is out of range.
-        ValueError: ``output_size`` can't have been that of the pooling's input.
+        ValueError: an input of ``max_pool3d`` with size ``output_size`` gives another number of windows.
 
     >>> output, indices = F.max_pool3d(rg.ones(1, 1, 2, 2, 2), 2, return_indices=True)
     >>> F.max_unpool3d(output, indices, 2).shape
@@ -2344,16 +2363,16 @@ def mish(input: Tensor, inplace: builtins.bool = False) -> Tensor:
     tensor([-0.3034,  1.944 ])
     """
 def mse_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: builtins.str = 'mean', weight: Tensor | None = None) -> Tensor:
-    """``(input - target)^2``: the squared error, its mean or sum; with ``weight`` the weighted one.
+    """``(input - target)^2``: the squared error, its mean or its sum, weighted if ``weight`` is given.
 
-    Derivative: input: ``2 g (input - target)``; target: minus that.
-    Shape: input and target should have one shape, and are broadcast with a warning where they do not; the result is
-    0-d, or with reduction ``"none"`` has that shape.
+    Derivative: input: ``2 g (input - target)``; target: the negative of that.
+    Shape: input and target should have the same shape, and are otherwise broadcast with a warning; the result is 0-d,
+    or with reduction ``"none"`` has the common shape.
     Dtype: real floating; one of the two may hold integers.
 
     Args:
         input: the prediction.
-        target: what it should be.
+        target: the true values.
         size_average: deprecated, use ``reduction``.
         reduce: deprecated, use ``reduction``.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
@@ -2362,36 +2381,36 @@ def mse_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None =
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         RuntimeError: the shapes do not broadcast.
-        ValueError: an unknown reduction, or a weight of another shape.
+        ValueError: ``reduction`` is unknown, or ``weight`` has another shape.
         NotImplementedError: neither input nor target is real floating.
 
     >>> F.mse_loss(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 4.0]))
     tensor(2.)
     """
 def multi_head_attention_forward(query: Tensor, key: Tensor, value: Tensor, embed_dim_to_check: builtins.int, num_heads: builtins.int, in_proj_weight: Tensor | None, in_proj_bias: Tensor | None, bias_k: Tensor | None, bias_v: Tensor | None, add_zero_attn: builtins.bool, dropout_p: builtins.float, out_proj_weight: Tensor, out_proj_bias: Tensor | None, training: builtins.bool = True, key_padding_mask: Tensor | None = None, need_weights: builtins.bool = True, attn_mask: Tensor | None = None, use_separate_proj_weight: builtins.bool = False, q_proj_weight: Tensor | None = None, k_proj_weight: Tensor | None = None, v_proj_weight: Tensor | None = None, static_k: Tensor | None = None, static_v: Tensor | None = None, average_attn_weights: builtins.bool = True, is_causal: builtins.bool = False) -> builtins.tuple[Tensor, Tensor | None]:
-    """``concat(heads) @ W_out^T + b_out``: attention with several heads, each with its part of the projections.
+    """``concat(heads) @ W_out^T + b_out``: attention with several heads, each with its own slice of the projections.
 
     Derivative: that of ``scaled_dot_product_attention`` and the projections; every floating Tensor has one.
-    Shape: query ``(L, N, E)``, key ``(S, N, Ek)`` and value ``(S, N, Ev)``, or all without N; the result has
-    the query's.
-    Dtype: real floating, the same of all; masks may be bool.
+    Shape: query ``(L, N, E)``, key ``(S, N, Ek)`` and value ``(S, N, Ev)``, or all without N; the result has the
+    query's shape.
+    Dtype: real floating, the same for all arguments; masks may be bool.
 
     Args:
-        query, key, value: the Tensors.
+        query, key, value: the vectors to compare, to compare with, and to average.
         embed_dim_to_check: ``E``.
         num_heads: the number of heads; it divides E.
-        in_proj_weight: the projections of query, key and value on top of each other, ``(3 E, E)``.
+        in_proj_weight: the projections of query, key and value, stacked, ``(3 E, E)``.
         in_proj_bias: ``(3 E,)``, of any floating dtype.
-        bias_k, bias_v: one more key and value, ``(1, 1, E)``, after projection; both or neither.
-        add_zero_attn: one more key and value of zeros.
+        bias_k, bias_v: an additional key and value, ``(1, 1, E)``, not projected; pass both or neither.
+        add_zero_attn: add a key and a value of zeros.
         dropout_p: dropout of the attention weights in training.
         out_proj_weight, out_proj_bias: the last projection, ``(E, E)`` and ``(E,)``.
-        training: whether there is dropout.
+        training: whether to apply dropout.
         key_padding_mask: ``(N, S)``: True for keys that are ignored, or numbers added to the scores.
-        need_weights: return the attention weights, too (slower: the scores are then kept).
+        need_weights: also return the attention weights (slower, since the scores are then stored).
         attn_mask: ``(L, S)`` or ``(N * num_heads, L, S)``: True where attention is not allowed, or numbers that are
             added to the scores.
-        use_separate_proj_weight: take the projections from the next three instead of ``in_proj_weight``.
+        use_separate_proj_weight: use the next three arguments instead of ``in_proj_weight``.
         q_proj_weight, k_proj_weight, v_proj_weight: ``(E, E)``, ``(E, Ek)``, ``(E, Ev)``.
         static_k, static_v: keys and values in place of the projected ones, ``(N * num_heads, S, E / num_heads)``.
         average_attn_weights: average the returned weights over the heads.
@@ -2402,8 +2421,8 @@ def multi_head_attention_forward(query: Tensor, key: Tensor, value: Tensor, embe
 
     Raises:
         TypeError: ``query`` is not a Tensor, array or number.
-        AssertionError: arguments that do not fit (PyTorch's type).
-        RuntimeError: a mask or a weight does not fit.
+        AssertionError: an argument is missing or has a wrong shape or dtype (PyTorch's exception).
+        RuntimeError: a mask or a weight has a wrong shape.
 
     Source: Vaswani et al., "Attention is all you need", 2017.
 
@@ -2426,7 +2445,7 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: builtins.int = 1, margin
         input: scores x.
         target: class indices y, ``(N,)`` or 0-d.
         p: 1 or 2.
-        margin: score differences beyond it cost nothing.
+        margin: a class whose score is lower by at least this margin has no loss.
         weight: a factor per class, ``(C,)``.
         size_average: deprecated, use ``reduction``.
         reduce: deprecated, use ``reduction``.
@@ -2434,7 +2453,7 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: builtins.int = 1, margin
 
     Raises:
         NotImplementedError: the input is not real floating.
-        ValueError: p is not 1 or 2, weight is not one-dimensional, or an unknown reduction.
+        ValueError: p is not 1 or 2, weight is not one-dimensional, or ``reduction`` is unknown.
         RuntimeError: shapes do not match, or a class index is out of range.
         TypeError: margin is not a number.
 
@@ -2452,7 +2471,7 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: builtins
 
     Args:
         input: scores x.
-        target: class indices of the input's shape; those after the first -1 of a row do not count.
+        target: class indices of the input's shape; a row ends at its first -1.
         size_average: deprecated, use ``reduction``.
         reduce: deprecated, use ``reduction``.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
@@ -2494,18 +2513,18 @@ def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | 
 def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: builtins.bool | None = None, ignore_index: builtins.int = -100, reduce: builtins.bool | None = None, reduction: builtins.str = 'mean') -> Tensor:
     """``-weight[y] input[y]`` for log-probabilities and class indices y; the mean divides by the sum of the weights.
 
-    Derivative: ``-g weight[y]`` at the class y of each example, over the mean's divisor, and 0 elsewhere and for what
-    is ignored.
+    Derivative: ``-g weight[y]`` at the class y of each example, over the mean's divisor; 0 at other classes and for
+    ignored examples.
     Shape: input ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``; the result is 0-d, or with reduction ``"none"`` has the
     input's shape without C.
-    Dtype: real floating, kept; weight has the input's.
+    Dtype: real floating, preserved; weight has the input's dtype.
 
     Args:
         input: log-probabilities.
         target: class indices ``(N, d1, ...)``.
         weight: a factor per class, ``(C,)``.
         size_average: deprecated, use ``reduction``.
-        ignore_index: class indices that do not count.
+        ignore_index: a class index; examples with this target are left out.
         reduce: deprecated, use ``reduction``.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
@@ -2513,7 +2532,7 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: the input is not real floating.
         IndexError: a class index is out of bounds.
-        ValueError: an unknown reduction, batches of different length, or a 0-d input.
+        ValueError: ``reduction`` is unknown, the batches differ in length, or the input is 0-d.
         RuntimeError: the shapes or dtypes do not match.
 
     >>> F.nll_loss(rg.tensor([[-0.5, -1.5], [-2.5, -3.5]]), rg.tensor([1, 0]))
@@ -2522,17 +2541,17 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
 def normalize(input: Tensor, p: builtins.float = 2.0, dim: Dims = 1, eps: builtins.float = 1e-12, out: Tensor | None = None, *, axis: Dims = 1) -> Tensor:
     """``x / max(||x||_p, eps)``: vectors along ``dim`` scaled to unit p-norm.
 
-    Derivative: ``(g - ans sum(g ans)) / ||x||_2`` for ``p = 2``; ``g / eps`` where the norm is below ``eps``, as for
-    zero vectors, which stay zero.
+    Derivative: ``(g - ans sum(g ans)) / ||x||_2`` for ``p = 2``; ``g / eps`` where the norm is below ``eps``. Zero
+    vectors stay zero.
     Shape: any; the result has the input's shape.
     Dtype: floating and complex, preserved.
 
     Args:
         input: the input Tensor.
         p: the order of the norm.
-        dim: the dimension, or several, of the vectors.
+        dim: the dimension of the vectors, or several.
         eps: the least divisor.
-        out: where to write the result.
+        out: the Tensor to write the result into.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -2550,8 +2569,8 @@ def one_hot(tensor: Tensor, num_classes: builtins.int = -1) -> Tensor:
     Dtype: integers; the result is int64.
 
     Args:
-        tensor: numbers from 0.
-        num_classes: by default as many as the largest number needs.
+        tensor: non-negative integers.
+        num_classes: the number of classes, by default the largest number plus 1.
 
     Raises:
         TypeError: ``tensor`` is not a Tensor, array or number.
@@ -2570,8 +2589,8 @@ def one_hot(*, input: Tensor, num_classes: builtins.int = -1) -> Tensor:
     Dtype: integers; the result is int64.
 
     Args:
-        tensor: numbers from 0.
-        num_classes: by default as many as the largest number needs.
+        tensor: non-negative integers.
+        num_classes: the number of classes, by default the largest number plus 1.
 
     Raises:
         TypeError: ``tensor`` is not a Tensor, array or number.
@@ -2582,23 +2601,24 @@ def one_hot(*, input: Tensor, num_classes: builtins.int = -1) -> Tensor:
             [0, 0, 1]])
     """
 def pad(input: Tensor, pad: Size, mode: builtins.str = 'constant', value: Number | None = None) -> Tensor:
-    """``value``, or what lies inside, around the input: ``pad`` is (left, right) of the last dimension, then of others.
+    """``value``, or elements of the input, around it; ``pad`` is (left, right) of the last dimension, then of others.
 
-    Derivative: the part of g that is the input, and for the modes other than constant the padding added to where it
-    came from; 0 for what was cropped.
-    Shape: any for ``"constant"``; else the last 1, 2 or 3 dimensions of an input with one or two more are padded.
+    Derivative: the part of g at the input's position, 0 for cropped elements; for modes other than constant, g of the
+    padding is added to the elements that it was copied from.
+    Shape: any for ``"constant"``; else the input has one or two dimensions (batch and channels) before the 1, 2 or 3
+    padded ones.
     Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
-        pad: widths (left, right) of the last dimension, then of the one before, and so on; negative ones crop.
+        pad: widths (left, right) of the last dimension, then of the dimension before it, and so on; negative ones crop.
         mode: ``"constant"``, ``"reflect"`` (without repeating the edge), ``"replicate"`` (the edge) or ``"circular"``.
         value: the constant, 0 by default.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: ``pad`` does not fit the input, a reflected or wrapped width exceeds the input, or a value is
-            given with another mode than constant.
+        RuntimeError: ``pad`` has an odd length or too many pairs, a reflected or wrapped width exceeds the input, or
+            ``value`` is given with a mode other than constant.
         NotImplementedError: the mode is unknown, or not defined for this number of dimensions.
 
     >>> F.pad(rg.tensor([1.0, 2.0, 3.0]).reshape(1, 3), (1, 1), mode="reflect")
@@ -2607,8 +2627,9 @@ def pad(input: Tensor, pad: Size, mode: builtins.str = 'constant', value: Number
 def pairwise_distance(x1: Tensor, x2: Tensor, p: builtins.float = 2.0, eps: builtins.float = 1e-06, keepdim: builtins.bool = False, *, keepdims: builtins.bool = False) -> Tensor:
     """``||x1 - x2 + eps||_p`` along the last dimension.
 
-    Derivative: that of the norm; for ``p = 2`` x1: ``g (x1 - x2 + eps) / ans``, x2: minus that, 0 at distance 0.
-    Shape: ``(..., D)``, which broadcast, to ``(...)``, with ``keepdim`` ``(..., 1)``.
+    Derivative: that of the norm; for ``p = 2`` x1: ``g (x1 - x2 + eps) / ans``, x2: the negative of that; 0 at distance
+    0.
+    Shape: ``(..., D)``, both broadcast, to ``(...)``, or with ``keepdim`` to ``(..., 1)``.
     Dtype: floating.
 
     Args:
@@ -2627,8 +2648,8 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: builtins.float = 2.0, eps: buil
 def pdist(input: Tensor, p: builtins.float = 2.0) -> Tensor:
     """``||input_i - input_j||_p`` for every pair of rows ``i < j``.
 
-    Derivative: that of the norm; for ``p = 2`` ``input_i``: ``g (input_i - input_j) / ans``, ``input_j``: minus that,
-    0 where points coincide.
+    Derivative: that of the norm; for ``p = 2`` ``input_i``: ``g (input_i - input_j) / ans``, ``input_j``: the negative
+    of that; 0 where points coincide.
     Shape: ``(N, M)`` to ``(N (N - 1) / 2,)``, the pairs in the order (0, 1), (0, 2), ...
     Dtype: real floating.
 
@@ -2653,7 +2674,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: builtins.int) -> Tensor:
 
     Args:
         input: images.
-        upscale_factor: the factor of height and width.
+        upscale_factor: the factor by which height and width grow.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -2675,7 +2696,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: builtins.int) -> Tensor:
 
     Args:
         input: images.
-        downscale_factor: the divisor of height and width.
+        downscale_factor: the factor by which height and width shrink.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -2688,7 +2709,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: builtins.int) -> Tensor:
     (4, 1, 1)
     """
 def poisson_nll_loss(input: Tensor, target: Tensor, log_input: builtins.bool = True, full: builtins.bool = False, size_average: builtins.bool | None = None, eps: builtins.float = 1e-08, reduce: builtins.bool | None = None, reduction: builtins.str = 'mean') -> Tensor:
-    """``exp(input) - target * input``: minus the log-likelihood of Poisson-distributed counts, less ``log(target!)``.
+    """``exp(input) - target * input``: the negative log-likelihood of Poisson counts, without ``log(target!)``.
 
     Derivative: input: ``g (exp(input) - target)``, or ``g (1 - target / (input + eps))``; target: ``-g input``, or
     ``-g log(input + eps)``; with ``full`` and ``target > 1`` also ``g (log(target) + 1 / (2 target))``.
@@ -2696,13 +2717,14 @@ def poisson_nll_loss(input: Tensor, target: Tensor, log_input: builtins.bool = T
     Dtype: real floating.
 
     Args:
-        input: the logarithm of the rate; with ``log_input=False`` the rate: ``input - target * log(input + eps)``.
+        input: the logarithm of the rate; with ``log_input=False`` the rate, and the loss is ``input - target *
+            log(input + eps)``.
         target: counts.
         log_input: whether the input is the logarithm of the rate.
         full: add Stirling's approximation ``y log y - y + log(2 pi y) / 2`` of ``log(y!)`` where the target y
             exceeds 1.
         size_average: deprecated, use ``reduction``.
-        eps: keeps the logarithm finite at the rate 0.
+        eps: added to the rate in the logarithm, which is then finite at rate 0.
         reduce: deprecated, use ``reduction``.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
@@ -2719,16 +2741,16 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """``input`` where it is positive, else ``weight * input``, with one learned weight or one per channel.
 
     Derivative: input: ``g`` above 0, ``g weight`` below and at 0; weight: the sum of ``g input`` below 0.
-    Shape: ``(N, C, ...)``, or any for a single weight; the result has the input's.
+    Shape: ``(N, C, ...)``, or any for a single weight; the result has the input's shape.
     Dtype: floating, the same for both arguments.
 
     Args:
         input: the input Tensor.
-        weight: ``(C,)``, one per channel, which are dimension 1; or a single element.
+        weight: ``(C,)``, one per channel (dimension 1), or a single element.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the number of weights is not that of the channels, or the dtypes differ.
+        RuntimeError: there is neither one weight nor one per channel, or the dtypes differ.
 
     Source: He, Zhang, Ren, Sun, "Delving deep into rectifiers", 2015.
 
@@ -2740,7 +2762,7 @@ def relu(input: Tensor, inplace: builtins.bool = False) -> Tensor:
 
     Derivative: ``g`` where the input is positive or NaN, else 0; 0 at 0.
     Shape: any; the result has the input's shape.
-    Dtype: floating and integers, kept; bools and complex numbers are refused.
+    Dtype: floating and integers, preserved; bools and complex numbers are refused.
 
     Args:
         input: the input Tensor.
@@ -2778,7 +2800,7 @@ def relu_(input: Tensor) -> Tensor:
 
     Derivative: ``g`` where the input is positive or NaN, else 0; 0 at 0.
     Shape: any; the result has the input's shape.
-    Dtype: floating and integers, kept; bools and complex numbers are refused.
+    Dtype: floating and integers, preserved; bools and complex numbers are refused.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -2792,15 +2814,15 @@ def rms_norm(input: Tensor, normalized_shape: Size, weight: Tensor | None = None
 
     Derivative: input: ``r (u - xhat mean(u xhat))`` with ``u = g weight``, ``r = 1 / sqrt(mean(x^2) + eps)`` and
     ``xhat = x r``; weight: the sum of ``g xhat`` over the examples.
-    Shape: ``(*, *normalized_shape)``; the result has the input's.
-    Dtype: real floating, kept; weight is converted to it.
+    Shape: ``(*, *normalized_shape)``; the result has the input's shape.
+    Dtype: real floating, preserved; weight is converted to the input's dtype.
 
     Args:
         input: the input Tensor.
-        normalized_shape: the trailing dimensions that the mean is taken over.
-        weight: factors of that shape; by default none.
-        eps: added to the mean square, by default the machine epsilon of the input's dtype, and that of float32
-            for float16 and bfloat16.
+        normalized_shape: the lengths of the trailing dimensions over which the mean is computed.
+        weight: factors of shape ``normalized_shape``; by default none.
+        eps: added to the mean square, by default the machine epsilon of the input's dtype (of float32 for float16 and
+            bfloat16).
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -2813,9 +2835,9 @@ def rms_norm(input: Tensor, normalized_shape: Size, weight: Tensor | None = None
     tensor([[ 1.,  1., -1.]])
     """
 def rrelu(input: Tensor, lower: builtins.float = 0.125, upper: builtins.float = 0.3333333333333333, training: builtins.bool = False, inplace: builtins.bool = False) -> Tensor:
-    """``input`` where it is positive, else ``a input`` with a drawn evenly from ``[lower, upper)`` for each element.
+    """``input`` where it is positive, else ``a input`` with a uniform on ``[lower, upper)``, drawn for each element.
 
-    Without ``training``, a is the mean of the two.
+    Without ``training``, a is the mean of ``lower`` and ``upper``.
 
     Derivative: ``g`` above 0, ``a g`` below and at 0.
     Shape: any; the result has the input's shape.
@@ -2825,7 +2847,7 @@ def rrelu(input: Tensor, lower: builtins.float = 0.125, upper: builtins.float = 
         input: the input Tensor.
         lower: the least slope.
         upper: the greatest slope.
-        training: whether slopes are drawn.
+        training: whether slopes are random.
         inplace: write the result over the input.
 
     Raises:
@@ -2849,7 +2871,7 @@ def rrelu_(input: Tensor, lower: builtins.float = 0.125, upper: builtins.float =
         input: the input Tensor.
         lower: the least slope.
         upper: the greatest slope.
-        training: whether slopes are drawn.
+        training: whether slopes are random.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -2863,22 +2885,23 @@ def rrelu_(input: Tensor, lower: builtins.float = 0.125, upper: builtins.float =
     tensor([-0.5,  2. ])
     """
 def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: builtins.float = 0.0, is_causal: builtins.bool = False, scale: builtins.float | None = None, enable_gqa: builtins.bool = False) -> Tensor:
-    """``softmax(query @ key^T * scale + mask) @ value``; the scores are not kept, but computed again backwards.
+    """``softmax(query @ key^T * scale + mask) @ value``; the scores are not saved, but recomputed backward.
 
     Derivative: with the probabilities p, value: ``p^T g``; the scores s: ``ds = p (g value^T - sum(g ans))``, of which
     query: ``scale ds key``, key: ``scale ds^T query``, attn_mask: ``ds``. A row that is masked out entirely gives
     zeros, with zero gradient.
     Shape: query ``(..., L, E)``, key ``(..., S, E)`` and value ``(..., S, Ev)``, whose leading dimensions broadcast, to
     ``(..., L, Ev)``.
-    Dtype: real floating, the same of all; attn_mask may be bool or float32.
+    Dtype: real floating, the same for all arguments; attn_mask may be bool or float32.
 
     Args:
-        query, key, value: the Tensors.
-        attn_mask: broadcasts to ``(..., L, S)``: bool, True where a query may look, or floating, added to the scores.
-        dropout_p: the probability with which a probability is set to zero (whether training or not).
-        is_causal: query i sees keys 0 to i only; then ``attn_mask`` must be None.
+        query, key, value: the vectors to compare, to compare with, and to average.
+        attn_mask: broadcasts to ``(..., L, S)``: bool, True where attention is allowed, or floating, added to the
+            scores.
+        dropout_p: the probability of setting an attention weight to zero (also outside of training).
+        is_causal: query i attends only to keys 0 to i; then ``attn_mask`` must be None.
         scale: by default ``1 / sqrt(E)``.
-        enable_gqa: query has a multiple of the heads (dimension -3) of key and value, which serve groups of them.
+        enable_gqa: key and value have fewer heads (dimension -3), each of which serves an equal number of query heads.
 
     Raises:
         TypeError: ``query`` is not a Tensor, array or number.
@@ -2955,7 +2978,7 @@ def silu(input: Tensor, inplace: builtins.bool = False) -> Tensor:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        NotImplementedError: the input is of integers or bools.
+        NotImplementedError: the input holds integers or bools.
 
     Source: Elfwing, Uchibe, Doya, "Sigmoid-weighted linear units", 2018.
 
@@ -2965,15 +2988,15 @@ def silu(input: Tensor, inplace: builtins.bool = False) -> Tensor:
 def smooth_l1_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: builtins.str = 'mean', beta: builtins.float = 1.0) -> Tensor:
     """``d^2 / (2 beta)`` where ``|d| < beta``, else ``|d| - beta / 2``, for ``d = input - target``.
 
-    Derivative: input: ``g d / beta`` where ``|d| < beta``, else ``g sign(d)``, and for ``beta = 0`` 0 at 0; target:
-    minus that. The second derivative at the bounds is 0.
-    Shape: input and target should have one shape, and are broadcast with a warning where they do not; the result is
-    0-d, or with reduction ``"none"`` has that shape.
+    Derivative: input: ``g d / beta`` where ``|d| < beta``, else ``g sign(d)``, and with ``beta = 0`` 0 at 0; target:
+    the negative of that. The second derivative at the bounds is 0.
+    Shape: input and target should have the same shape, and are otherwise broadcast with a warning; the result is 0-d,
+    or with reduction ``"none"`` has the common shape.
     Dtype: real floating; one of the two may hold integers.
 
     Args:
         input: the prediction.
-        target: what it should be.
+        target: the true values.
         size_average: deprecated, use ``reduction``.
         reduce: deprecated, use ``reduction``.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
@@ -2983,7 +3006,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: builtins.bool | 
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: neither input nor target is real floating.
         RuntimeError: ``beta`` is negative, or input and target do not broadcast.
-        ValueError: ``reduction`` is not one of the names above.
+        ValueError: ``reduction`` is unknown.
 
     Source: Girshick, "Fast R-CNN", 2015.
 
@@ -2994,8 +3017,8 @@ def soft_margin_loss(input: Tensor, target: Tensor, size_average: builtins.bool 
     """``log(1 + exp(-target * input))`` for targets of 1 and -1, accurate for inputs of any size.
 
     Derivative: input: ``-g target sigmoid(-target input)``; target: ``-g input sigmoid(-target input)``.
-    Shape: input and target have one shape, or the target is 0-d; the result is 0-d, or with reduction ``"none"`` has
-        the input's.
+    Shape: input and target have the same shape, or the target is 0-d; the result is 0-d, or with reduction ``"none"``
+        has the input's shape.
     Dtype: real floating; the target may have another dtype.
 
     Args:
@@ -3019,13 +3042,13 @@ def softmax(input: Tensor, dim: builtins.int | None = None, _stacklevel: builtin
 
     Derivative: ``ans (g - sum(g ans))``, the sum along ``dim``.
     Shape: any; the result has the input's shape.
-    Dtype: real floating, kept; anything with ``dtype``.
+    Dtype: real floating, preserved; with ``dtype`` any, which is converted first.
 
     Args:
         input: the input Tensor.
-        dim: the dimension along which the result sums to 1; without it, with a warning, 0 for inputs of 0, 1 or 3
+        dim: the dimension along which the result sums to 1; None is deprecated and means 0 for inputs of 0, 1 or 3
             dimensions, else 1.
-        dtype: convert the input first.
+        dtype: the dtype to which the input is converted first.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -3040,13 +3063,13 @@ def softmin(input: Tensor, dim: builtins.int | None = None, _stacklevel: builtin
 
     Derivative: ``-ans (g - sum(g ans))``, the sum along ``dim``.
     Shape: any; the result has the input's shape.
-    Dtype: real floating, kept; anything with ``dtype``.
+    Dtype: real floating, preserved; with ``dtype`` any, which is converted first.
 
     Args:
         input: the input Tensor.
-        dim: the dimension along which the result sums to 1; without it, with a warning, 0 for inputs of 0, 1 or 3
+        dim: the dimension along which the result sums to 1; None is deprecated and means 0 for inputs of 0, 1 or 3
             dimensions, else 1.
-        dtype: convert the input first.
+        dtype: the dtype to which the input is converted first.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -3078,13 +3101,13 @@ def softplus(input: Tensor, beta: builtins.float = 1.0, threshold: builtins.floa
 def softshrink(input: Tensor, lambd: builtins.float = 0.5) -> Tensor:
     """``sign(input) max(|input| - lambd, 0)``: moved towards 0 by ``lambd``.
 
-    Derivative: ``g`` where ``|input| > lambd``, else, and at the bounds, 0.
+    Derivative: ``g`` where ``|input| > lambd``, 0 elsewhere and at the bounds.
     Shape: any; the result has the input's shape.
     Dtype: real floating; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
-        lambd: by how much; not negative.
+        lambd: the distance to move; not negative.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -3176,22 +3199,22 @@ def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, marg
     """``max(0, margin + d(anchor, positive) - d(anchor, negative))`` with ``d(x, y) = ||x - y + eps||_p``.
 
     Derivative: that of the distances where the loss is positive or at the kink, else 0.
-    Shape: ``(*, D)``, which broadcast; the result is 0-d, or with reduction ``"none"`` ``(*,)``.
+    Shape: ``(*, D)``, the three Tensors broadcast; the result is 0-d, or with reduction ``"none"`` ``(*,)``.
     Dtype: real floating.
 
     Args:
         anchor, positive, negative: vectors; the positive should be nearer to the anchor than the negative.
-        margin: differences of distances beyond it cost nothing; positive.
+        margin: triplets have no loss if the distances differ by at least this margin; positive.
         p: the order of the norm.
         eps: added to each difference.
-        swap: the distance of the positive from the negative counts where it is smaller than the anchor's.
+        swap: use the distance between positive and negative instead of ``d(anchor, negative)`` where it is smaller.
         size_average: deprecated, use ``reduction``.
         reduce: deprecated, use ``reduction``.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     Raises:
         TypeError: ``anchor`` is not a Tensor, array or number.
-        ValueError: the margin is not positive; an unknown reduction.
+        ValueError: the margin is not positive, or ``reduction`` is unknown.
         RuntimeError: the tensors have different numbers of dimensions.
 
     Source: Balntas, Riba, Ponsa, Mikolajczyk, "Learning local feature descriptors with triplets", 2016.
@@ -3200,23 +3223,23 @@ def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, marg
     tensor(0.5)
     """
 def triplet_margin_with_distance_loss(anchor: Tensor, positive: Tensor, negative: Tensor, *, distance_function: Callable[[Tensor, Tensor], Tensor] | None = None, margin: builtins.float = 1.0, swap: builtins.bool = False, reduction: builtins.str = 'mean') -> Tensor:
-    """``max(0, margin + d(anchor, positive) - d(anchor, negative))`` with a distance d of the caller's.
+    """``max(0, margin + d(anchor, positive) - d(anchor, negative))`` with any distance d.
 
     Derivative: that of the distances where the loss is positive or at the kink, else 0.
-    Shape: as the distance takes and gives it; the result is 0-d, or with reduction ``"none"`` has that of
+    Shape: any that ``distance_function`` accepts; the result is 0-d, or with reduction ``"none"`` has the shape of
     the distances.
     Dtype: real floating.
 
     Args:
         anchor, positive, negative: as in ``triplet_margin_loss``.
-        distance_function: from two Tensors to their distances, by default ``pairwise_distance``.
-        margin: positive.
+        distance_function: returns the distances of two Tensors; by default ``pairwise_distance``.
+        margin: a positive number, as in ``triplet_margin_loss``.
         swap: as in ``triplet_margin_loss``.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     Raises:
         TypeError: ``anchor`` is not a Tensor, array or number.
-        ValueError: the margin is not positive; an unknown reduction.
+        ValueError: the margin is not positive, or ``reduction`` is unknown.
         RuntimeError: the tensors have different numbers of dimensions.
 
     Source: Balntas, Riba, Ponsa, Mikolajczyk, "Learning local feature descriptors with triplets", 2016.
@@ -3228,15 +3251,15 @@ def triplet_margin_with_distance_loss(anchor: Tensor, positive: Tensor, negative
 def unfold(input: Tensor, kernel_size: Size, dilation: Size = 1, padding: Size = 0, stride: Size = 1) -> Tensor:
     """``input[n, c, t * stride + k * dilation - padding]`` as columns, one per window t.
 
-    The rows are the pairs of a channel c and an offset k; places outside of the image are zero.
+    The rows are the pairs of a channel c and an offset k; positions outside of the image count as zero.
 
-    Derivative: ``fold`` of g: each element gets the ``g`` of all columns that it is in.
+    Derivative: ``fold`` of g: each element gets the sum of ``g`` over the columns that contain it.
     Shape: ``(N, C, H, W)`` to ``(N, C * kH * kW, T)`` with T windows, or both without N.
     Dtype: any; the result has the input's dtype.
 
     Args:
         input: the image.
-        kernel_size, dilation, padding, stride: of the windows; one integer or one per axis.
+        kernel_size, dilation, padding, stride: the windows' parameters; one integer or one per axis.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -3246,11 +3269,11 @@ def unfold(input: Tensor, kernel_size: Size, dilation: Size = 1, padding: Size =
     tensor([0., 1., 3., 4.])
     """
 def upsample(input: Tensor, size: Size | None = None, scale_factor: builtins.float | Sequence[builtins.float] | None = None, mode: builtins.str = 'nearest', align_corners: builtins.bool | None = None) -> Tensor:
-    """``interpolate(input, size, scale_factor, mode, align_corners)``, by its older name.
+    """``interpolate(input, size, scale_factor, mode, align_corners)``, under its older name.
 
     Derivative: the transpose of the map: each element gets ``g`` times its weight in each output.
     Shape: ``(N, C, L)``, ``(N, C, H, W)`` or ``(N, C, D, H, W)``; the result has the given spatial size.
-    Dtype: real floating, kept; uint8, too, for the nearest modes and images.
+    Dtype: real floating, preserved; also uint8 for the nearest modes and for images.
 
     Args:
         input: the input Tensor.
@@ -3259,8 +3282,9 @@ def upsample(input: Tensor, size: Size | None = None, scale_factor: builtins.flo
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         RuntimeError: a size is not positive.
-        ValueError: neither or both of ``size`` and ``scale_factor`` are given, or the arguments don't go together.
-        NotImplementedError: the mode does not exist, or not for this rank or dtype.
+        ValueError: neither or both of ``size`` and ``scale_factor`` are given, or an argument is not supported by the
+            mode.
+        NotImplementedError: the mode is unknown, or not defined for this number of dimensions or dtype.
 
     Source: bicubic: Keys, "Cubic convolution interpolation for digital image processing", 1981, with ``a = -0.75``, and
         -0.5 with ``antialias``.
@@ -3291,9 +3315,9 @@ def upsample_bilinear(input: Tensor, size: Size | None = None, scale_factor: bui
 def upsample_nearest(input: Tensor, size: Size | None = None, scale_factor: builtins.float | Sequence[builtins.float] | None = None) -> Tensor:
     """``interpolate(input, size, scale_factor)`` with mode ``"nearest"``.
 
-    Derivative: each element gets the ``g`` of the outputs that repeat it.
+    Derivative: each element gets the sum of ``g`` over the outputs that repeat it.
     Shape: ``(N, C, L)``, ``(N, C, H, W)`` or ``(N, C, D, H, W)``; the result has the given spatial size.
-    Dtype: real floating and uint8; kept.
+    Dtype: real floating and uint8, preserved.
 
     Args:
         input: the input Tensor.

@@ -45,11 +45,11 @@ def cholesky(A: Operand, *, upper: builtins.bool = False) -> Tensor:
 
     Args:
         A: the matrices, of which only the lower triangle is read.
-        upper: give ``U = L^H`` with ``U^H @ U = A``.
+        upper: return ``U = L^H`` with ``U^H @ U = A``.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
-        RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers.
+        RuntimeError: the matrices are not square, or do not have dtype float32, float64 or complex.
         LinAlgError: a matrix is not positive-definite.
 
     Source: the derivative: I. Murray, Differentiation of the Cholesky decomposition, 2016.
@@ -69,11 +69,11 @@ def cholesky(*, input: Operand, upper: builtins.bool = False) -> Tensor:
 
     Args:
         A: the matrices, of which only the lower triangle is read.
-        upper: give ``U = L^H`` with ``U^H @ U = A``.
+        upper: return ``U = L^H`` with ``U^H @ U = A``.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
-        RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers.
+        RuntimeError: the matrices are not square, or do not have dtype float32, float64 or complex.
         LinAlgError: a matrix is not positive-definite.
 
     Source: the derivative: I. Murray, Differentiation of the Cholesky decomposition, 2016.
@@ -84,19 +84,19 @@ def cholesky(*, input: Operand, upper: builtins.bool = False) -> Tensor:
     """
 @overload
 def cholesky_ex(A: Tensor, *, upper: builtins.bool = False, check_errors: builtins.bool = False) -> CholeskyExResult:
-    """The Cholesky factor of each matrix, and whether it exists: ``cholesky`` that does not raise.
+    """The Cholesky factor of each matrix, and whether it exists: ``cholesky`` that raises no error.
 
     Derivative: ``cholesky``'s; 0 where there is no factor.
-    Shape: ``(..., n, n)``; ``(..., n, n)`` and info ``(...)``.
-    Dtype: float32, float64 and complex; the factor has A's, info is int32.
+    Shape: ``(..., n, n)`` to ``(..., n, n)`` and info ``(...)``.
+    Dtype: float32, float64 and complex; the factor has A's dtype, info is int32.
 
     Args:
         A: symmetric or Hermitian matrices.
-        upper: whether to give ``U`` with ``A = U^H @ U`` instead.
-        check_errors: whether to raise an error nevertheless.
+        upper: return ``U`` with ``A = U^H @ U`` instead.
+        check_errors: raise an error on failure, instead of reporting it in ``info``.
 
-    Returns: (L, info): info is the order of the first leading minor that is not positive. The factor has the columns
-        that elimination had computed then, the bad pivot, and elements of A after them.
+    Returns: (L, info): info is the order of the first leading minor that is not positive. If there is one, the factor
+    has the columns computed before it, then the bad pivot and elements of A.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
@@ -107,19 +107,19 @@ def cholesky_ex(A: Tensor, *, upper: builtins.bool = False, check_errors: builti
     """
 @overload
 def cholesky_ex(*, input: Tensor, upper: builtins.bool = False, check_errors: builtins.bool = False) -> CholeskyExResult:
-    """The Cholesky factor of each matrix, and whether it exists: ``cholesky`` that does not raise.
+    """The Cholesky factor of each matrix, and whether it exists: ``cholesky`` that raises no error.
 
     Derivative: ``cholesky``'s; 0 where there is no factor.
-    Shape: ``(..., n, n)``; ``(..., n, n)`` and info ``(...)``.
-    Dtype: float32, float64 and complex; the factor has A's, info is int32.
+    Shape: ``(..., n, n)`` to ``(..., n, n)`` and info ``(...)``.
+    Dtype: float32, float64 and complex; the factor has A's dtype, info is int32.
 
     Args:
         A: symmetric or Hermitian matrices.
-        upper: whether to give ``U`` with ``A = U^H @ U`` instead.
-        check_errors: whether to raise an error nevertheless.
+        upper: return ``U`` with ``A = U^H @ U`` instead.
+        check_errors: raise an error on failure, instead of reporting it in ``info``.
 
-    Returns: (L, info): info is the order of the first leading minor that is not positive. The factor has the columns
-        that elimination had computed then, the bad pivot, and elements of A after them.
+    Returns: (L, info): info is the order of the first leading minor that is not positive. If there is one, the factor
+    has the columns computed before it, then the bad pivot and elements of A.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
@@ -138,11 +138,12 @@ def cond(A: Operand, p: Order | None = None) -> Tensor:
 
     Args:
         A: the matrices.
-        p: which norm, as ``linalg.matrix_norm``; None is 2: the largest singular value by the smallest.
+        p: the norm, as ``ord`` in ``linalg.matrix_norm``; None means 2, the largest singular value divided by the
+            smallest.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
-        RuntimeError: the input is not a matrix or holds other numbers, or ``p`` is not a norm.
+        RuntimeError: the input is not a matrix of float32, float64 or complex numbers, or ``p`` is unknown.
 
     >>> rg.linalg.cond(rg.tensor([[2.0, 0.0], [0.0, 1.0]]))
     tensor(2.)
@@ -157,11 +158,12 @@ def cond(*, input: Operand, p: Order | None = None) -> Tensor:
 
     Args:
         A: the matrices.
-        p: which norm, as ``linalg.matrix_norm``; None is 2: the largest singular value by the smallest.
+        p: the norm, as ``ord`` in ``linalg.matrix_norm``; None means 2, the largest singular value divided by the
+            smallest.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
-        RuntimeError: the input is not a matrix or holds other numbers, or ``p`` is not a norm.
+        RuntimeError: the input is not a matrix of float32, float64 or complex numbers, or ``p`` is unknown.
 
     >>> rg.linalg.cond(rg.tensor([[2.0, 0.0], [0.0, 1.0]]))
     tensor(2.)
@@ -170,7 +172,7 @@ def cross(input: Operand, other: Operand, *, dim: Dim = -1, axis: Dim = -1) -> T
     """``y_i = input_(i+1) other_(i+2) - input_(i+2) other_(i+1)``, indices modulo 3: the vector product.
 
     Derivative: input: ``cross(other, g)``; other: ``cross(g, input)``.
-    Shape: the same number of dimensions, which broadcast, with length 3 along ``dim``.
+    Shape: both have the same number of dimensions and length 3 along ``dim``; the other dimensions broadcast.
     Dtype: any but bool; the result has PyTorch's result type.
 
     Args:
@@ -181,7 +183,7 @@ def cross(input: Operand, other: Operand, *, dim: Dim = -1, axis: Dim = -1) -> T
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: the dimension has not length 3 in both, or the shapes do not fit.
+        RuntimeError: the dimension does not have length 3 in both, or the shapes do not broadcast.
 
     >>> rg.linalg.cross(rg.tensor([1.0, 0.0, 0.0]), rg.tensor([0.0, 1.0, 0.0]))
     tensor([0., 0., 1.])
@@ -189,14 +191,14 @@ def cross(input: Operand, other: Operand, *, dim: Dim = -1, axis: Dim = -1) -> T
 def det(A: Operand) -> Tensor:
     """``det(A)`` of each square matrix.
 
-    Derivative: ``g`` times the cofactors of ``A``, which singular matrices have, too; the second order needs
+    Derivative: ``g`` times the cofactors of ``A``, which exist for singular matrices as well; second derivatives need
     the inverse.
     Shape: ``(..., n, n)`` to ``(...)``.
     Dtype: float32, float64 and complex; the result has the input's dtype.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
-        RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers.
+        RuntimeError: the matrices are not square, or do not have dtype float32, float64 or complex.
 
     >>> rg.linalg.det(rg.tensor([[2.0, 1.0], [1.0, 3.0]]))
     tensor(5.)
@@ -217,7 +219,7 @@ def diagonal(A: Operand, *, offset: builtins.int = 0, dim1: Dim = -2, dim2: Dim 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
         IndexError: a dimension is out of range.
-        RuntimeError: both dimensions are the same.
+        RuntimeError: ``dim1`` and ``dim2`` are the same dimension.
 
     >>> rg.linalg.diagonal(rg.eye(2))
     tensor([1., 1.])
@@ -226,13 +228,13 @@ def diagonal(A: Operand, *, offset: builtins.int = 0, dim1: Dim = -2, dim2: Dim 
 def eig(A: Tensor) -> EigResult:
     """Eigenvalues w and eigenvectors V of each square matrix: ``A @ V = V @ diag(w)``.
 
-    Derivative: ``V^-T (diag(gw) + (V^T gV - V^T conj(V) diag(Re(V^T gV))) / E) V^T``, ``E_ij = w_j - w_i``: for
-    functions that do not depend on the phases of V's columns, which are free. If two eigenvalues are equal, the
-    gradient of a function of V is NaN, as in PyTorch, unless only V is used, and not these two columns.
-    Shape: ``(..., n, n)``; ``(..., n)`` and ``(..., n, n)``.
+    Derivative: ``V^-T (diag(gw) + (V^T gV - V^T conj(V) diag(Re(V^T gV))) / E) V^T``, ``E_ij = w_j - w_i``. The
+    function must not depend on the phases of V's columns, which are arbitrary. If two eigenvalues are equal, the
+    gradient of a function of V is NaN, as in PyTorch, unless it uses no eigenvalues and neither of these two columns.
+    Shape: ``(..., n, n)`` to ``(..., n)`` and ``(..., n, n)``.
     Dtype: float32, float64 and complex; both results complex.
 
-    Returns: (eigenvalues, eigenvectors), the latter columns of length 1; in no order.
+    Returns: (eigenvalues, eigenvectors), in no particular order; the eigenvectors are columns of length 1.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
@@ -245,13 +247,13 @@ def eig(A: Tensor) -> EigResult:
 def eig(*, input: Tensor) -> EigResult:
     """Eigenvalues w and eigenvectors V of each square matrix: ``A @ V = V @ diag(w)``.
 
-    Derivative: ``V^-T (diag(gw) + (V^T gV - V^T conj(V) diag(Re(V^T gV))) / E) V^T``, ``E_ij = w_j - w_i``: for
-    functions that do not depend on the phases of V's columns, which are free. If two eigenvalues are equal, the
-    gradient of a function of V is NaN, as in PyTorch, unless only V is used, and not these two columns.
-    Shape: ``(..., n, n)``; ``(..., n)`` and ``(..., n, n)``.
+    Derivative: ``V^-T (diag(gw) + (V^T gV - V^T conj(V) diag(Re(V^T gV))) / E) V^T``, ``E_ij = w_j - w_i``. The
+    function must not depend on the phases of V's columns, which are arbitrary. If two eigenvalues are equal, the
+    gradient of a function of V is NaN, as in PyTorch, unless it uses no eigenvalues and neither of these two columns.
+    Shape: ``(..., n, n)`` to ``(..., n)`` and ``(..., n, n)``.
     Dtype: float32, float64 and complex; both results complex.
 
-    Returns: (eigenvalues, eigenvectors), the latter columns of length 1; in no order.
+    Returns: (eigenvalues, eigenvectors), in no particular order; the eigenvectors are columns of length 1.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
@@ -264,18 +266,18 @@ def eig(*, input: Tensor) -> EigResult:
 def eigh(A: Operand, UPLO: Literal['L', 'U'] = 'L') -> EighResult:
     """``w, V`` with ``A = V @ diag(w) @ V^H``: eigenvalues and eigenvectors of each symmetric (Hermitian) matrix.
 
-    Derivative: the Hermitian part of ``V (diag(gw) + (V^H gV) / E) V^H``, ``E_ij = w_j - w_i``. Complex eigenvectors:
-    for functions that do not depend on their phases. If two eigenvalues are equal, the gradient of a function of the
-    vectors is NaN, as in PyTorch and JAX: their vectors are one choice of many. It is finite if only vectors are used
-    and neither of these two, as in ``V[:, :k]``. For functions of the matrix use ``linalg.matrix_exp``,
-    ``scipy.linalg.sqrtm``, ``logm`` or ``fractional_matrix_power``; the projector onto the eigenvectors below c is
-    ``(I - scipy.linalg.polar(A - c I)[0]) / 2``.
+    Derivative: the Hermitian part of ``V (diag(gw) + (V^H gV) / E) V^H``, ``E_ij = w_j - w_i``. For complex
+    eigenvectors the function must not depend on their phases. If two eigenvalues are equal, the gradient of a function
+    of the vectors is NaN, as in PyTorch and JAX: their vectors are one choice of many. It is finite if the function
+    uses no eigenvalues and neither of these two vectors, as in ``V[:, :k]``. For functions of the matrix use
+    ``linalg.matrix_exp``, ``scipy.linalg.sqrtm``, ``logm`` or ``fractional_matrix_power``; the projector onto the
+    eigenvectors below c is ``(I - scipy.linalg.polar(A - c I)[0]) / 2``.
     Shape: (..., n, n) to w (..., n) and V (..., n, n).
     Dtype: float32, float64 and complex, whose eigenvalues are real.
 
     Args:
-        A: the matrices, of which one triangle is read.
-        UPLO: which one: the lower or the upper.
+        A: the matrices; only one triangle is read.
+        UPLO: ``"L"`` if the lower triangle is read, ``"U"`` if the upper one is.
 
     Returns:
         The named tuple ``(eigenvalues, eigenvectors)``, ascending, the vectors as columns.
@@ -283,7 +285,8 @@ def eigh(A: Operand, UPLO: Literal['L', 'U'] = 'L') -> EighResult:
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
         LinAlgError: the algorithm did not converge.
-        RuntimeError: the matrices are not square or hold other numbers, or ``UPLO`` is unknown.
+        RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers, or ``UPLO`` is
+            neither ``"L"`` nor ``"U"``.
 
     >>> rg.linalg.eigh(rg.tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
     tensor([1., 2.])
@@ -292,18 +295,18 @@ def eigh(A: Operand, UPLO: Literal['L', 'U'] = 'L') -> EighResult:
 def eigh(*, input: Operand, UPLO: Literal['L', 'U'] = 'L') -> EighResult:
     """``w, V`` with ``A = V @ diag(w) @ V^H``: eigenvalues and eigenvectors of each symmetric (Hermitian) matrix.
 
-    Derivative: the Hermitian part of ``V (diag(gw) + (V^H gV) / E) V^H``, ``E_ij = w_j - w_i``. Complex eigenvectors:
-    for functions that do not depend on their phases. If two eigenvalues are equal, the gradient of a function of the
-    vectors is NaN, as in PyTorch and JAX: their vectors are one choice of many. It is finite if only vectors are used
-    and neither of these two, as in ``V[:, :k]``. For functions of the matrix use ``linalg.matrix_exp``,
-    ``scipy.linalg.sqrtm``, ``logm`` or ``fractional_matrix_power``; the projector onto the eigenvectors below c is
-    ``(I - scipy.linalg.polar(A - c I)[0]) / 2``.
+    Derivative: the Hermitian part of ``V (diag(gw) + (V^H gV) / E) V^H``, ``E_ij = w_j - w_i``. For complex
+    eigenvectors the function must not depend on their phases. If two eigenvalues are equal, the gradient of a function
+    of the vectors is NaN, as in PyTorch and JAX: their vectors are one choice of many. It is finite if the function
+    uses no eigenvalues and neither of these two vectors, as in ``V[:, :k]``. For functions of the matrix use
+    ``linalg.matrix_exp``, ``scipy.linalg.sqrtm``, ``logm`` or ``fractional_matrix_power``; the projector onto the
+    eigenvectors below c is ``(I - scipy.linalg.polar(A - c I)[0]) / 2``.
     Shape: (..., n, n) to w (..., n) and V (..., n, n).
     Dtype: float32, float64 and complex, whose eigenvalues are real.
 
     Args:
-        A: the matrices, of which one triangle is read.
-        UPLO: which one: the lower or the upper.
+        A: the matrices; only one triangle is read.
+        UPLO: ``"L"`` if the lower triangle is read, ``"U"`` if the upper one is.
 
     Returns:
         The named tuple ``(eigenvalues, eigenvectors)``, ascending, the vectors as columns.
@@ -311,17 +314,18 @@ def eigh(*, input: Operand, UPLO: Literal['L', 'U'] = 'L') -> EighResult:
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
         LinAlgError: the algorithm did not converge.
-        RuntimeError: the matrices are not square or hold other numbers, or ``UPLO`` is unknown.
+        RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers, or ``UPLO`` is
+            neither ``"L"`` nor ``"U"``.
 
     >>> rg.linalg.eigh(rg.tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
     tensor([1., 2.])
     """
 @overload
 def eigvals(A: Tensor) -> Tensor:
-    """The w with ``A @ v = w v``: the eigenvalues of each square matrix, in no order.
+    """The w with ``A @ v = w v``: the eigenvalues of each square matrix, in no particular order.
 
     Derivative: ``V^-T diag(g) V^T``.
-    Shape: ``(..., n, n)``; ``(..., n)``.
+    Shape: ``(..., n, n)`` to ``(..., n)``.
     Dtype: float32, float64 and complex; the result is complex.
 
     Raises:
@@ -333,10 +337,10 @@ def eigvals(A: Tensor) -> Tensor:
     """
 @overload
 def eigvals(*, input: Tensor) -> Tensor:
-    """The w with ``A @ v = w v``: the eigenvalues of each square matrix, in no order.
+    """The w with ``A @ v = w v``: the eigenvalues of each square matrix, in no particular order.
 
     Derivative: ``V^-T diag(g) V^T``.
-    Shape: ``(..., n, n)``; ``(..., n)``.
+    Shape: ``(..., n, n)`` to ``(..., n)``.
     Dtype: float32, float64 and complex; the result is complex.
 
     Raises:
@@ -355,8 +359,8 @@ def eigvalsh(A: Operand, UPLO: Literal['L', 'U'] = 'L') -> Tensor:
     Dtype: float32, float64 and complex, whose eigenvalues are real.
 
     Args:
-        A: the matrices, of which one triangle is read.
-        UPLO: which one: the lower or the upper.
+        A: the matrices; only one triangle is read.
+        UPLO: ``"L"`` if the lower triangle is read, ``"U"`` if the upper one is.
 
     Returns:
         The eigenvalues, ascending.
@@ -364,7 +368,8 @@ def eigvalsh(A: Operand, UPLO: Literal['L', 'U'] = 'L') -> Tensor:
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
         LinAlgError: the algorithm did not converge.
-        RuntimeError: the matrices are not square or hold other numbers, or ``UPLO`` is unknown.
+        RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers, or ``UPLO`` is
+            neither ``"L"`` nor ``"U"``.
 
     >>> rg.linalg.eigvalsh(rg.tensor([[2.0, 0.0], [0.0, 1.0]]))
     tensor([1., 2.])
@@ -378,8 +383,8 @@ def eigvalsh(*, input: Operand, UPLO: Literal['L', 'U'] = 'L') -> Tensor:
     Dtype: float32, float64 and complex, whose eigenvalues are real.
 
     Args:
-        A: the matrices, of which one triangle is read.
-        UPLO: which one: the lower or the upper.
+        A: the matrices; only one triangle is read.
+        UPLO: ``"L"`` if the lower triangle is read, ``"U"`` if the upper one is.
 
     Returns:
         The eigenvalues, ascending.
@@ -387,7 +392,8 @@ def eigvalsh(*, input: Operand, UPLO: Literal['L', 'U'] = 'L') -> Tensor:
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
         LinAlgError: the algorithm did not converge.
-        RuntimeError: the matrices are not square or hold other numbers, or ``UPLO`` is unknown.
+        RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers, or ``UPLO`` is
+            neither ``"L"`` nor ``"U"``.
 
     >>> rg.linalg.eigvalsh(rg.tensor([[2.0, 0.0], [0.0, 1.0]]))
     tensor([1., 2.])
@@ -396,13 +402,13 @@ def eigvalsh(*, input: Operand, UPLO: Literal['L', 'U'] = 'L') -> Tensor:
 def householder_product(A: Tensor, tau: Tensor) -> Tensor:
     """The first columns of ``H_1 H_2 ... H_k``, with ``H_i = 1 - tau_i v_i v_i^H``.
 
-    Derivative: that of the product; what A has on and above its diagonal counts nowhere.
-    Shape: A ``(..., m, n)`` with m at least n; tau ``(..., k)``, k at most n; ``(..., m, n)``.
+    Derivative: that of the product; the elements of A on and above its diagonal have no effect.
+    Shape: A ``(..., m, n)`` with m at least n and tau ``(..., k)`` with k at most n, to ``(..., m, n)``.
     Dtype: float32, float64 and complex, the same for all arguments and the result.
 
     Args:
-        A: below the diagonal of column i, ``v_i`` after its leading one.
-        tau: the factors.
+        A: column i has, below the diagonal, the elements of ``v_i`` after the 1.
+        tau: the factors ``tau_i``.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
@@ -416,13 +422,13 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:
 def householder_product(*, input: Tensor, tau: Tensor) -> Tensor:
     """The first columns of ``H_1 H_2 ... H_k``, with ``H_i = 1 - tau_i v_i v_i^H``.
 
-    Derivative: that of the product; what A has on and above its diagonal counts nowhere.
-    Shape: A ``(..., m, n)`` with m at least n; tau ``(..., k)``, k at most n; ``(..., m, n)``.
+    Derivative: that of the product; the elements of A on and above its diagonal have no effect.
+    Shape: A ``(..., m, n)`` with m at least n and tau ``(..., k)`` with k at most n, to ``(..., m, n)``.
     Dtype: float32, float64 and complex, the same for all arguments and the result.
 
     Args:
-        A: below the diagonal of column i, ``v_i`` after its leading one.
-        tau: the factors.
+        A: column i has, below the diagonal, the elements of ``v_i`` after the 1.
+        tau: the factors ``tau_i``.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
@@ -442,7 +448,7 @@ def inv(A: Operand) -> Tensor:
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
         LinAlgError: a matrix is singular.
-        RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers.
+        RuntimeError: the matrices are not square, or do not have dtype float32, float64 or complex.
 
     >>> rg.linalg.inv(rg.tensor([[2.0, 0.0], [0.0, 4.0]]))
     tensor([[0.5 , 0.  ],
@@ -450,15 +456,15 @@ def inv(A: Operand) -> Tensor:
     """
 @overload
 def inv_ex(A: Tensor, *, check_errors: builtins.bool = False) -> InvExResult:
-    """The inverse of each square matrix, and whether it exists: ``inv`` that does not raise.
+    """The inverse of each square matrix, and whether it exists: ``inv`` that raises no error.
 
     Derivative: ``inv``'s; 0 where there is no inverse.
-    Shape: ``(..., n, n)``; ``(..., n, n)`` and info ``(...)``.
-    Dtype: float32, float64 and complex; the inverse has A's, info is int32.
+    Shape: ``(..., n, n)`` to ``(..., n, n)`` and info ``(...)``.
+    Dtype: float32, float64 and complex; the inverse has A's dtype, info is int32.
 
     Args:
         A: square matrices.
-        check_errors: whether to raise an error nevertheless.
+        check_errors: raise an error on failure, instead of reporting it in ``info``.
 
     Returns: (inverse, info): info is the position, from 1, of a zero pivot of a singular matrix. Its inverse is
         infinite or NaN.
@@ -472,15 +478,15 @@ def inv_ex(A: Tensor, *, check_errors: builtins.bool = False) -> InvExResult:
     """
 @overload
 def inv_ex(*, input: Tensor, check_errors: builtins.bool = False) -> InvExResult:
-    """The inverse of each square matrix, and whether it exists: ``inv`` that does not raise.
+    """The inverse of each square matrix, and whether it exists: ``inv`` that raises no error.
 
     Derivative: ``inv``'s; 0 where there is no inverse.
-    Shape: ``(..., n, n)``; ``(..., n, n)`` and info ``(...)``.
-    Dtype: float32, float64 and complex; the inverse has A's, info is int32.
+    Shape: ``(..., n, n)`` to ``(..., n, n)`` and info ``(...)``.
+    Dtype: float32, float64 and complex; the inverse has A's dtype, info is int32.
 
     Args:
         A: square matrices.
-        check_errors: whether to raise an error nevertheless.
+        check_errors: raise an error on failure, instead of reporting it in ``info``.
 
     Returns: (inverse, info): info is the position, from 1, of a zero pivot of a singular matrix. Its inverse is
         infinite or NaN.
@@ -501,14 +507,14 @@ def ldl_factor(A: Operand, *, hermitian: builtins.bool = False) -> LDLFactors:
 
     Args:
         A: symmetric or Hermitian matrices; only the lower triangle is read.
-        hermitian: whether complex matrices are Hermitian instead of symmetric.
+        hermitian: whether complex matrices are Hermitian, not symmetric.
 
     Returns:
         The named tuple ``(LD, pivots)``, as LAPACK's sytrf gives them.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
-        RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers.
+        RuntimeError: the matrices are not square, or do not have dtype float32, float64 or complex.
 
     Source: Bunch and Kaufman, Some stable methods for calculating inertia, 1977.
 
@@ -517,23 +523,23 @@ def ldl_factor(A: Operand, *, hermitian: builtins.bool = False) -> LDLFactors:
             [0.5, 2.5]])
     """
 def ldl_factor_ex(A: Operand, *, hermitian: builtins.bool = False, check_errors: builtins.bool = False) -> LDLFactorsInfo:
-    """As ``ldl_factor``, with a number per matrix instead of an error where a pivot is zero.
+    """``ldl_factor`` that reports zero pivots in ``info``, a number per matrix, instead of raising an error.
 
     Derivative: none.
     Shape: (..., n, n) to LD (..., n, n), pivots (..., n) and info (...).
-    Dtype: float32, float64 and complex; kept; pivots and info int32.
+    Dtype: float32, float64 and complex, preserved; pivots and info int32.
 
     Args:
         A: symmetric or Hermitian matrices; only the lower triangle is read.
-        hermitian: whether complex matrices are Hermitian instead of symmetric.
-        check_errors: whether to raise an error nevertheless.
+        hermitian: whether complex matrices are Hermitian, not symmetric.
+        check_errors: raise an error on failure, instead of reporting it in ``info``.
 
     Returns:
         The named tuple ``(LD, pivots, info)``.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
-        RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers.
+        RuntimeError: the matrices are not square, or do not have dtype float32, float64 or complex.
         LinAlgError: with ``check_errors``, a pivot is zero.
 
     >>> rg.linalg.ldl_factor_ex(rg.zeros(2, 2)).info
@@ -543,19 +549,19 @@ def ldl_solve(LD: Operand, pivots: Tensor, B: Operand, *, hermitian: builtins.bo
     """``X`` with ``A X = B``, from the result of ``ldl_factor(A)``.
 
     Derivative: B: ``A^-H g``; LD: none, as in PyTorch.
-    Shape: LD (..., n, n), pivots (..., n), B (..., n, k); the result as B, batches broadcast.
+    Shape: LD (..., n, n), pivots (..., n), B (..., n, k), batches broadcast; the result has B's shape.
     Dtype: float32, float64 and complex, the same for all arguments and the result.
 
     Args:
         LD: the packed factors.
         pivots: the interchanges.
         B: the right-hand sides.
-        hermitian: the ``hermitian`` of the call of ``ldl_factor``.
+        hermitian: the argument ``hermitian`` that ``ldl_factor`` was called with.
 
     Raises:
         TypeError: ``LD`` is not a Tensor, array or number.
         LinAlgError: D is singular.
-        RuntimeError: a shape does not fit.
+        RuntimeError: the shapes of LD, pivots and B do not match.
 
     >>> factors = rg.linalg.ldl_factor(rg.tensor([[2.0, 1.0], [1.0, 3.0]]))
     >>> rg.linalg.ldl_solve(*factors, rg.tensor([[3.0], [4.0]]))
@@ -564,7 +570,7 @@ def ldl_solve(LD: Operand, pivots: Tensor, B: Operand, *, hermitian: builtins.bo
     """
 @overload
 def lstsq(A: Operand, B: Operand, rcond: builtins.float | None = None, *, driver: Literal['gels', 'gelsy', 'gelsd', 'gelss'] | None = None) -> LstsqResult:
-    """``argmin_X ||A @ X - B||`` for each matrix; the shortest X where there are several.
+    """``argmin_X ||A @ X - B||`` for each matrix; the X of smallest norm if there are several.
 
     Derivative: that of ``pinv(A) @ B``, where the rank is constant; rank and singular values have none.
     Shape: A (..., m, n), B (..., m, k) or vectors (..., m); X (..., n, k) or (..., n), residuals (..., k) where m > n
@@ -574,12 +580,12 @@ def lstsq(A: Operand, B: Operand, rcond: builtins.float | None = None, *, driver
     Args:
         A: the matrices.
         B: the right-hand sides.
-        rcond: singular values up to this times the largest count as zero; by default max(m, n) times the precision.
-        driver: the solution is found in one way for all; there is no ``rank`` from ``"gels"``, and there are
-            ``singular_values`` from ``"gelsd"`` and ``"gelss"`` only, as in PyTorch.
+        rcond: singular values up to this times the largest count as zero; by default max(m, n) times the dtype's eps.
+        driver: all drivers compute the same solution; as in PyTorch, ``rank`` is empty for ``"gels"``, and
+            ``singular_values`` are empty except for ``"gelsd"`` and ``"gelss"``.
 
     Returns:
-        The named tuple ``(solution, residuals, rank, singular_values)``, the residuals squared.
+        The named tuple ``(solution, residuals, rank, singular_values)``; residuals are sums of squares.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
@@ -591,7 +597,7 @@ def lstsq(A: Operand, B: Operand, rcond: builtins.float | None = None, *, driver
     """
 @overload
 def lstsq(*, input: Operand, B: Operand, rcond: builtins.float | None = None, driver: Literal['gels', 'gelsy', 'gelsd', 'gelss'] | None = None) -> LstsqResult:
-    """``argmin_X ||A @ X - B||`` for each matrix; the shortest X where there are several.
+    """``argmin_X ||A @ X - B||`` for each matrix; the X of smallest norm if there are several.
 
     Derivative: that of ``pinv(A) @ B``, where the rank is constant; rank and singular values have none.
     Shape: A (..., m, n), B (..., m, k) or vectors (..., m); X (..., n, k) or (..., n), residuals (..., k) where m > n
@@ -601,12 +607,12 @@ def lstsq(*, input: Operand, B: Operand, rcond: builtins.float | None = None, dr
     Args:
         A: the matrices.
         B: the right-hand sides.
-        rcond: singular values up to this times the largest count as zero; by default max(m, n) times the precision.
-        driver: the solution is found in one way for all; there is no ``rank`` from ``"gels"``, and there are
-            ``singular_values`` from ``"gelsd"`` and ``"gelss"`` only, as in PyTorch.
+        rcond: singular values up to this times the largest count as zero; by default max(m, n) times the dtype's eps.
+        driver: all drivers compute the same solution; as in PyTorch, ``rank`` is empty for ``"gels"``, and
+            ``singular_values`` are empty except for ``"gelsd"`` and ``"gelss"``.
 
     Returns:
-        The named tuple ``(solution, residuals, rank, singular_values)``, the residuals squared.
+        The named tuple ``(solution, residuals, rank, singular_values)``; residuals are sums of squares.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
@@ -618,7 +624,7 @@ def lstsq(*, input: Operand, B: Operand, rcond: builtins.float | None = None, dr
     """
 @overload
 def lstsq(A: Operand, *, b: Operand, rcond: builtins.float | None = None, driver: Literal['gels', 'gelsy', 'gelsd', 'gelss'] | None = None) -> LstsqResult:
-    """``argmin_X ||A @ X - B||`` for each matrix; the shortest X where there are several.
+    """``argmin_X ||A @ X - B||`` for each matrix; the X of smallest norm if there are several.
 
     Derivative: that of ``pinv(A) @ B``, where the rank is constant; rank and singular values have none.
     Shape: A (..., m, n), B (..., m, k) or vectors (..., m); X (..., n, k) or (..., n), residuals (..., k) where m > n
@@ -628,12 +634,12 @@ def lstsq(A: Operand, *, b: Operand, rcond: builtins.float | None = None, driver
     Args:
         A: the matrices.
         B: the right-hand sides.
-        rcond: singular values up to this times the largest count as zero; by default max(m, n) times the precision.
-        driver: the solution is found in one way for all; there is no ``rank`` from ``"gels"``, and there are
-            ``singular_values`` from ``"gelsd"`` and ``"gelss"`` only, as in PyTorch.
+        rcond: singular values up to this times the largest count as zero; by default max(m, n) times the dtype's eps.
+        driver: all drivers compute the same solution; as in PyTorch, ``rank`` is empty for ``"gels"``, and
+            ``singular_values`` are empty except for ``"gelsd"`` and ``"gelss"``.
 
     Returns:
-        The named tuple ``(solution, residuals, rank, singular_values)``, the residuals squared.
+        The named tuple ``(solution, residuals, rank, singular_values)``; residuals are sums of squares.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
@@ -652,14 +658,14 @@ def lu(A: Operand, *, pivot: builtins.bool = True) -> LUResult:
 
     Args:
         A: the matrices.
-        pivot: interchange rows; without, P is empty.
+        pivot: interchange rows; if False, P is empty.
 
     Returns:
         The named tuple ``(P, L, U)``.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
-        RuntimeError: as ``linalg.lu_factor``.
+        RuntimeError: the errors of ``linalg.lu_factor``.
 
     >>> rg.linalg.lu(rg.tensor([[1.0, 2.0], [2.0, 2.0]])).U
     tensor([[2., 2.],
@@ -668,8 +674,8 @@ def lu(A: Operand, *, pivot: builtins.bool = True) -> LUResult:
 def lu_factor(A: Operand, *, pivot: builtins.bool = True) -> LUFactors:
     """``LU, pivots`` with ``A = P @ L @ U``: Gaussian elimination with row interchanges, L and U packed in one matrix.
 
-    Derivative: ``L^-H (tril(L^H gL, -1) + triu(gU U^H)) U^-H`` of square matrices, in the rows' new order; of others
-    the rest goes through triangular systems. The pivots are constant.
+    Derivative: ``L^-H (tril(L^H gL, -1) + triu(gU U^H)) U^-H`` for square matrices, with the rows in pivot order; in
+    other matrices the remaining rows or columns follow by triangular systems. The pivots are constant.
     Shape: (..., m, n) to LU (..., m, n) and pivots (..., min(m, n)).
     Dtype: float32, float64 and complex, preserved; pivots are int32.
 
@@ -682,7 +688,7 @@ def lu_factor(A: Operand, *, pivot: builtins.bool = True) -> LUFactors:
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
-        RuntimeError: the input is not a matrix, or not of float32, float64 or complex numbers.
+        RuntimeError: the input is not a matrix, or does not have dtype float32, float64 or complex.
 
     >>> rg.linalg.lu_factor(rg.tensor([[1.0, 2.0], [2.0, 2.0]]))
     LUFactors(LU=tensor([[2. , 2. ],
@@ -693,13 +699,13 @@ def lu_factor_ex(A: Tensor, *, pivot: builtins.bool = True, check_errors: builti
     """``lu_factor`` with the position of the first zero pivot, for which ``lu_solve`` would divide by zero.
 
     Derivative: ``lu_factor``'s.
-    Shape: ``(..., m, n)``; LU as A, pivots ``(..., min(m, n))``, info ``(...)``.
-    Dtype: float32, float64 and complex; LU has A's, pivots and info are int32.
+    Shape: ``(..., m, n)`` to LU ``(..., m, n)``, pivots ``(..., min(m, n))`` and info ``(...)``.
+    Dtype: float32, float64 and complex; LU has A's dtype, pivots and info are int32.
 
     Args:
         A: the matrices.
         pivot: whether rows are interchanged.
-        check_errors: whether to raise where a pivot is zero.
+        check_errors: raise an error if a pivot is zero.
 
     Returns: (LU, pivots, info): info is the position, from 1, of the first zero pivot, or 0.
 
@@ -715,13 +721,13 @@ def lu_factor_ex(*, input: Tensor, pivot: builtins.bool = True, check_errors: bu
     """``lu_factor`` with the position of the first zero pivot, for which ``lu_solve`` would divide by zero.
 
     Derivative: ``lu_factor``'s.
-    Shape: ``(..., m, n)``; LU as A, pivots ``(..., min(m, n))``, info ``(...)``.
-    Dtype: float32, float64 and complex; LU has A's, pivots and info are int32.
+    Shape: ``(..., m, n)`` to LU ``(..., m, n)``, pivots ``(..., min(m, n))`` and info ``(...)``.
+    Dtype: float32, float64 and complex; LU has A's dtype, pivots and info are int32.
 
     Args:
         A: the matrices.
         pivot: whether rows are interchanged.
-        check_errors: whether to raise where a pivot is zero.
+        check_errors: raise an error if a pivot is zero.
 
     Returns: (LU, pivots, info): info is the position, from 1, of the first zero pivot, or 0.
 
@@ -736,15 +742,15 @@ def lu_solve(LU: Operand, pivots: Operand, B: Operand, *, left: builtins.bool = 
     """``X`` with ``A @ X = B``, from ``LU, pivots = lu_factor(A)``.
 
     Derivative: that of the solution of two triangular systems.
-    Shape: LU (..., n, n), pivots (..., n), B (..., n, k), batches broadcast; X has B's. Without ``left`` B is (...,
-    k, n).
-    Dtype: float32, float64 and complex, the same of LU and B; kept; pivots int32.
+    Shape: LU (..., n, n), pivots (..., n), B (..., n, k), or (..., k, n) without ``left``; batches broadcast, and
+    X has B's shape.
+    Dtype: float32, float64 and complex, the same for LU and B, preserved; pivots int32.
 
     Args:
         LU: L and U, packed in one matrix.
         pivots: the row interchanges, counted from 1.
         B: the right-hand sides.
-        left: False solves ``X @ A = B``.
+        left: whether A is on the left; False solves ``X @ A = B``.
         adjoint: solve with ``A^H`` instead of A.
 
     Raises:
@@ -761,8 +767,8 @@ def matmul(input: Operand, other: Operand) -> Tensor:
     """``y_ij = sum_k input_ik other_kj``: the product of matrices, vectors, and stacks of matrices.
 
     Derivative: input: ``g @ other^T``; other: ``input^T @ g``.
-    Shape: (..., n, k) and (..., k, m) to (..., n, m), batches broadcast. A vector (k) on the left is a row, on the
-    right a column, whose dimension is gone from the result; two vectors give their inner product.
+    Shape: (..., n, k) and (..., k, m) to (..., n, m), batches broadcast. A vector (k) on the left counts as a row, on
+    the right as a column, and its dimension is dropped from the result; two vectors give their inner product.
     Dtype: any, the same for all arguments and the result.
 
     Args:
@@ -786,7 +792,7 @@ def matrix_exp(A: Operand) -> Tensor:
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
-        RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers.
+        RuntimeError: the matrices are not square, or do not have dtype float32, float64 or complex.
 
     >>> rg.linalg.matrix_exp(rg.zeros(1, 1))
     tensor([[1.]])
@@ -801,7 +807,7 @@ def matrix_exp(*, input: Operand) -> Tensor:
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
-        RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers.
+        RuntimeError: the matrices are not square, or do not have dtype float32, float64 or complex.
 
     >>> rg.linalg.matrix_exp(rg.zeros(1, 1))
     tensor([[1.]])
@@ -810,25 +816,25 @@ def matrix_exp(*, input: Operand) -> Tensor:
 def matrix_norm(A: Operand, ord: Order = 'fro', dim: Dims = ..., keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, axis: Dims = ..., keepdims: builtins.bool = False) -> Tensor:
     """``||A||`` of each matrix: Frobenius, nuclear, or an operator norm.
 
-    Derivative: that of the sums, extremes or singular values it is made of; 0 of the Frobenius norm at 0, ties of the
-    largest sum share ``g`` evenly.
-    Shape: any of at least 2 dimensions; the result lacks those of the matrices, or has length 1 there with ``keepdim``.
+    Derivative: that of the sums, extremes or singular values in the formula. At 0 the Frobenius norm has derivative 0;
+    equal largest sums share ``g`` evenly.
+    Shape: at least 2 dimensions; the dimensions ``dim`` are removed, or have length 1 with ``keepdim``.
     Dtype: float32, float64 and complex, whose norm is real.
 
     Args:
         A: the matrices.
         ord: ``"fro"``: the root of the sum of squares; ``"nuc"``: the sum of the singular values; ``2``, ``-2``: the
-            largest and the smallest of them; ``1``, ``-1``: the largest and the smallest sum of a column's magnitudes;
-            ``inf``, ``-inf``: of a row's.
+            largest and the smallest singular value; ``1``, ``-1``: the largest and the smallest sum of a column's
+            magnitudes; ``inf``, ``-inf``: the same of the rows.
         dim: the dimensions of the rows and columns.
         keepdim: keep the reduced dimensions, with length 1.
-        dtype: convert the input first, to a dtype that is not narrower.
+        dtype: the dtype to which the input is converted first; not narrower than the input's.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: the input has no matrices or holds other numbers, ``dim`` names not two dimensions, or ``ord`` is
-            another norm.
+        RuntimeError: the input has fewer than two dimensions or another dtype, ``dim`` does not name two dimensions, or
+            ``ord`` is unknown.
 
     >>> rg.linalg.matrix_norm(rg.tensor([[3.0, 0.0], [0.0, 4.0]]))
     tensor(5.)
@@ -837,32 +843,32 @@ def matrix_norm(A: Operand, ord: Order = 'fro', dim: Dims = ..., keepdim: builti
 def matrix_norm(*, input: Operand, ord: Order = 'fro', dim: Dims = ..., keepdim: builtins.bool = False, dtype: DTypeLike | None = None, axis: Dims = ..., keepdims: builtins.bool = False) -> Tensor:
     """``||A||`` of each matrix: Frobenius, nuclear, or an operator norm.
 
-    Derivative: that of the sums, extremes or singular values it is made of; 0 of the Frobenius norm at 0, ties of the
-    largest sum share ``g`` evenly.
-    Shape: any of at least 2 dimensions; the result lacks those of the matrices, or has length 1 there with ``keepdim``.
+    Derivative: that of the sums, extremes or singular values in the formula. At 0 the Frobenius norm has derivative 0;
+    equal largest sums share ``g`` evenly.
+    Shape: at least 2 dimensions; the dimensions ``dim`` are removed, or have length 1 with ``keepdim``.
     Dtype: float32, float64 and complex, whose norm is real.
 
     Args:
         A: the matrices.
         ord: ``"fro"``: the root of the sum of squares; ``"nuc"``: the sum of the singular values; ``2``, ``-2``: the
-            largest and the smallest of them; ``1``, ``-1``: the largest and the smallest sum of a column's magnitudes;
-            ``inf``, ``-inf``: of a row's.
+            largest and the smallest singular value; ``1``, ``-1``: the largest and the smallest sum of a column's
+            magnitudes; ``inf``, ``-inf``: the same of the rows.
         dim: the dimensions of the rows and columns.
         keepdim: keep the reduced dimensions, with length 1.
-        dtype: convert the input first, to a dtype that is not narrower.
+        dtype: the dtype to which the input is converted first; not narrower than the input's.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: the input has no matrices or holds other numbers, ``dim`` names not two dimensions, or ``ord`` is
-            another norm.
+        RuntimeError: the input has fewer than two dimensions or another dtype, ``dim`` does not name two dimensions, or
+            ``ord`` is unknown.
 
     >>> rg.linalg.matrix_norm(rg.tensor([[3.0, 0.0], [0.0, 4.0]]))
     tensor(5.)
     """
 @overload
 def matrix_power(A: Operand, n: builtins.int) -> Tensor:
-    """``A^n`` of each square matrix, by repeated squaring; of its inverse for negative ``n``.
+    """``A^n`` of each square matrix, by repeated squaring; for negative ``n``, of its inverse.
 
     Derivative: ``sum_(k < n) (A^T)^k g (A^T)^(n-1-k)``; 0 for ``n = 0``.
     Shape: ``(..., n, n)``; the result has the input's shape.
@@ -870,11 +876,11 @@ def matrix_power(A: Operand, n: builtins.int) -> Tensor:
 
     Args:
         A: the matrices.
-        n: how often; 0 gives the unit matrix, 1 a copy.
+        n: the exponent; 0 gives the identity matrix, 1 a copy.
 
     Raises:
-        RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers.
-        LinAlgError: ``n`` is negative and a matrix singular.
+        RuntimeError: the matrices are not square, or do not have dtype float32, float64 or complex.
+        LinAlgError: ``n`` is negative and a matrix is singular.
         TypeError: ``n`` is not an integer.
 
     >>> rg.linalg.matrix_power(rg.tensor([[2.0]]), 3)
@@ -882,7 +888,7 @@ def matrix_power(A: Operand, n: builtins.int) -> Tensor:
     """
 @overload
 def matrix_power(*, input: Operand, n: builtins.int) -> Tensor:
-    """``A^n`` of each square matrix, by repeated squaring; of its inverse for negative ``n``.
+    """``A^n`` of each square matrix, by repeated squaring; for negative ``n``, of its inverse.
 
     Derivative: ``sum_(k < n) (A^T)^k g (A^T)^(n-1-k)``; 0 for ``n = 0``.
     Shape: ``(..., n, n)``; the result has the input's shape.
@@ -890,11 +896,11 @@ def matrix_power(*, input: Operand, n: builtins.int) -> Tensor:
 
     Args:
         A: the matrices.
-        n: how often; 0 gives the unit matrix, 1 a copy.
+        n: the exponent; 0 gives the identity matrix, 1 a copy.
 
     Raises:
-        RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers.
-        LinAlgError: ``n`` is negative and a matrix singular.
+        RuntimeError: the matrices are not square, or do not have dtype float32, float64 or complex.
+        LinAlgError: ``n`` is negative and a matrix is singular.
         TypeError: ``n`` is not an integer.
 
     >>> rg.linalg.matrix_power(rg.tensor([[2.0]]), 3)
@@ -902,18 +908,18 @@ def matrix_power(*, input: Operand, n: builtins.int) -> Tensor:
     """
 @overload
 def matrix_rank(A: Tensor, tol: Operand | None = None, hermitian: builtins.bool = False, *, atol: Operand | None = None, rtol: Operand | None = None) -> Tensor:
-    """How many singular values of each matrix exceed ``max(atol, rtol * largest)``.
+    """The number of singular values of each matrix that exceed ``max(atol, rtol * largest)``.
 
     Derivative: none.
-    Shape: ``(..., m, n)``; ``(...)``.
-    Dtype: float32, float64 and complex; int64.
+    Shape: ``(..., m, n)`` to ``(...)``.
+    Dtype: float32, float64 and complex; the result is int64.
 
     Args:
         A: the matrices.
         tol: an older name of ``atol``.
-        hermitian: whether A is symmetric or Hermitian, of which the lower triangle is read.
+        hermitian: whether A is symmetric or Hermitian; then only the lower triangle is read.
         atol: the absolute tolerance, by default 0.
-        rtol: the relative tolerance, by default ``max(m, n)`` times the dtype's eps, or 0 where there is an ``atol``.
+        rtol: the relative tolerance, by default ``max(m, n)`` times the dtype's eps, or 0 if ``atol`` is given.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
@@ -924,18 +930,18 @@ def matrix_rank(A: Tensor, tol: Operand | None = None, hermitian: builtins.bool 
     """
 @overload
 def matrix_rank(*, input: Tensor, tol: Operand | None = None, hermitian: builtins.bool = False, atol: Operand | None = None, rtol: Operand | None = None) -> Tensor:
-    """How many singular values of each matrix exceed ``max(atol, rtol * largest)``.
+    """The number of singular values of each matrix that exceed ``max(atol, rtol * largest)``.
 
     Derivative: none.
-    Shape: ``(..., m, n)``; ``(...)``.
-    Dtype: float32, float64 and complex; int64.
+    Shape: ``(..., m, n)`` to ``(...)``.
+    Dtype: float32, float64 and complex; the result is int64.
 
     Args:
         A: the matrices.
         tol: an older name of ``atol``.
-        hermitian: whether A is symmetric or Hermitian, of which the lower triangle is read.
+        hermitian: whether A is symmetric or Hermitian; then only the lower triangle is read.
         atol: the absolute tolerance, by default 0.
-        rtol: the relative tolerance, by default ``max(m, n)`` times the dtype's eps, or 0 where there is an ``atol``.
+        rtol: the relative tolerance, by default ``max(m, n)`` times the dtype's eps, or 0 if ``atol`` is given.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
@@ -948,14 +954,15 @@ def multi_dot(tensors: Sequence[Operand]) -> Tensor:
     """``tensors[0] @ tensors[1] @ ...``: the product of a chain of matrices, in the cheapest order.
 
     Derivative: each matrix: ``L^T g R^T``, with ``L`` and ``R`` the products left and right of it.
-    Shape: (a, b), (b, c), ..., (y, z) to (a, z); the first and the last may be vectors, whose dimension is then gone.
+    Shape: (a, b), (b, c), ..., (y, z) to (a, z); the first and the last may be vectors, whose dimension is dropped from
+    the result.
     Dtype: any, the same for all arguments and the result.
 
     Args:
-        tensors: at least two.
+        tensors: at least two matrices.
 
     Raises:
-        RuntimeError: there are fewer than two, or the shapes do not fit.
+        RuntimeError: there are fewer than two matrices, or the shapes do not match.
 
     Source: T. Cormen, C. Leiserson, R. Rivest, C. Stein, Introduction to Algorithms, chapter 15.2.
 
@@ -967,22 +974,22 @@ def norm(A: Operand, ord: Order | None = None, dim: Dims | None = None, keepdim:
     """``||A||``: ``vector_norm`` of all elements or along one dimension, ``matrix_norm`` along two.
 
     Derivative: as ``linalg.vector_norm`` and ``linalg.matrix_norm``.
-    Shape: any; the result lacks the dimensions, or has length 1 there with ``keepdim``.
+    Shape: any; the dimensions ``dim`` are removed, or have length 1 with ``keepdim``.
     Dtype: floating and complex, whose norm is real; float32, float64 and complex for matrices.
 
     Args:
         A: the vectors or matrices.
         ord: which norm; by default the root of the sum of squares.
-        dim: one dimension or two; by default, without ``ord`` all elements are one vector, and with it the input must
-            have one or two dimensions.
+        dim: one dimension or two. By default all elements count as one vector; if ``ord`` is given, the input must have
+            one or two dimensions.
         keepdim: keep the reduced dimensions, with length 1.
-        dtype: convert the input first, to a dtype that is not narrower.
+        dtype: the dtype to which the input is converted first; not narrower than the input's.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: the input holds other numbers, has more than two dimensions and there is ``ord`` but no ``dim``,
-            or ``ord`` is not a norm.
+        RuntimeError: the input is neither floating nor complex, it has more than two dimensions and ``ord`` is given
+            without ``dim``, or ``ord`` is unknown.
 
     >>> rg.linalg.norm(rg.tensor([3.0, 4.0]))
     tensor(5.)
@@ -992,22 +999,22 @@ def norm(*, input: Operand, ord: Order | None = None, dim: Dims | None = None, k
     """``||A||``: ``vector_norm`` of all elements or along one dimension, ``matrix_norm`` along two.
 
     Derivative: as ``linalg.vector_norm`` and ``linalg.matrix_norm``.
-    Shape: any; the result lacks the dimensions, or has length 1 there with ``keepdim``.
+    Shape: any; the dimensions ``dim`` are removed, or have length 1 with ``keepdim``.
     Dtype: floating and complex, whose norm is real; float32, float64 and complex for matrices.
 
     Args:
         A: the vectors or matrices.
         ord: which norm; by default the root of the sum of squares.
-        dim: one dimension or two; by default, without ``ord`` all elements are one vector, and with it the input must
-            have one or two dimensions.
+        dim: one dimension or two. By default all elements count as one vector; if ``ord`` is given, the input must have
+            one or two dimensions.
         keepdim: keep the reduced dimensions, with length 1.
-        dtype: convert the input first, to a dtype that is not narrower.
+        dtype: the dtype to which the input is converted first; not narrower than the input's.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: the input holds other numbers, has more than two dimensions and there is ``ord`` but no ``dim``,
-            or ``ord`` is not a norm.
+        RuntimeError: the input is neither floating nor complex, it has more than two dimensions and ``ord`` is given
+            without ``dim``, or ``ord`` is unknown.
 
     >>> rg.linalg.norm(rg.tensor([3.0, 4.0]))
     tensor(5.)
@@ -1016,23 +1023,23 @@ def norm(*, input: Operand, ord: Order | None = None, dim: Dims | None = None, k
 def pinv(A: Operand, rcond: builtins.float | Tensor | None = None, hermitian: builtins.bool = False, *, atol: builtins.float | Tensor | None = None, rtol: builtins.float | Tensor | None = None) -> Tensor:
     """``V @ diag(1 / S) @ U^H``: the pseudo-inverse of each matrix; singular values that count as zero stay zero.
 
-    Derivative: ``-P^H g P^H + (1 - A P) g^H P P^H + P^H P g^H (1 - P A)`` for the result P; of singular values that
-    a tolerance drops, also how their vectors turn. The rank is constant nearby.
+    Derivative: ``-P^H g P^H + (1 - A P) g^H P P^H + P^H P g^H (1 - P A)`` for the result P; if a tolerance drops
+    nonzero singular values, plus the effect of the rotation of their vectors. The rank must be constant near A.
     Shape: (..., m, n) to (..., n, m).
     Dtype: float32, float64 and complex; the result has the input's dtype.
 
     Args:
         A: the matrices.
         rcond: another name of ``rtol``.
-        hermitian: A is symmetric, and only its lower triangle is read.
+        hermitian: A is symmetric or Hermitian, and only its lower triangle is read.
         atol: singular values up to this count as zero; a number, or one for each matrix.
-        rtol: and those up to this times the largest of the matrix, given as ``atol`` is; by default max(m, n) times
-            the precision, 0 where ``atol`` is given.
+        rtol: singular values up to this times the matrix's largest count as zero; a number, or one for each matrix; by
+            default max(m, n) times the dtype's eps, or 0 if ``atol`` is given.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
         LinAlgError: the algorithm did not converge.
-        RuntimeError: the input is not a matrix, or not of float32, float64 or complex numbers.
+        RuntimeError: the input is not a matrix, or does not have dtype float32, float64 or complex.
 
     Source: the derivative: G. Golub, V. Pereyra, The Differentiation of Pseudo-Inverses and Nonlinear Least Squares
     Problems Whose Variables Separate, 1973.
@@ -1044,23 +1051,23 @@ def pinv(A: Operand, rcond: builtins.float | Tensor | None = None, hermitian: bu
 def pinv(*, input: Operand, rcond: builtins.float | Tensor | None = None, hermitian: builtins.bool = False, atol: builtins.float | Tensor | None = None, rtol: builtins.float | Tensor | None = None) -> Tensor:
     """``V @ diag(1 / S) @ U^H``: the pseudo-inverse of each matrix; singular values that count as zero stay zero.
 
-    Derivative: ``-P^H g P^H + (1 - A P) g^H P P^H + P^H P g^H (1 - P A)`` for the result P; of singular values that
-    a tolerance drops, also how their vectors turn. The rank is constant nearby.
+    Derivative: ``-P^H g P^H + (1 - A P) g^H P P^H + P^H P g^H (1 - P A)`` for the result P; if a tolerance drops
+    nonzero singular values, plus the effect of the rotation of their vectors. The rank must be constant near A.
     Shape: (..., m, n) to (..., n, m).
     Dtype: float32, float64 and complex; the result has the input's dtype.
 
     Args:
         A: the matrices.
         rcond: another name of ``rtol``.
-        hermitian: A is symmetric, and only its lower triangle is read.
+        hermitian: A is symmetric or Hermitian, and only its lower triangle is read.
         atol: singular values up to this count as zero; a number, or one for each matrix.
-        rtol: and those up to this times the largest of the matrix, given as ``atol`` is; by default max(m, n) times
-            the precision, 0 where ``atol`` is given.
+        rtol: singular values up to this times the matrix's largest count as zero; a number, or one for each matrix; by
+            default max(m, n) times the dtype's eps, or 0 if ``atol`` is given.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
         LinAlgError: the algorithm did not converge.
-        RuntimeError: the input is not a matrix, or not of float32, float64 or complex numbers.
+        RuntimeError: the input is not a matrix, or does not have dtype float32, float64 or complex.
 
     Source: the derivative: G. Golub, V. Pereyra, The Differentiation of Pseudo-Inverses and Nonlinear Least Squares
     Problems Whose Variables Separate, 1973.
@@ -1071,8 +1078,8 @@ def pinv(*, input: Operand, rcond: builtins.float | Tensor | None = None, hermit
 def qr(A: Operand, mode: Literal['reduced', 'complete', 'r'] = 'reduced') -> QRResult:
     """``Q, R`` with ``A = Q @ R``: orthonormal columns and an upper triangular matrix.
 
-    Derivative: ``(gQ + Q C) R^-H``, ``C`` the lower triangle of ``R gR^H - gQ^H Q`` made Hermitian; the columns behind
-    the m-th of wide matrices go through R alone.
+    Derivative: ``(gQ + Q C) R^-H``, ``C`` the lower triangle of ``R gR^H - gQ^H Q`` made Hermitian; the columns after
+    the m-th of a wide matrix affect R only.
     Shape: (..., m, n) to Q (..., m, k) and R (..., k, n), ``k = min(m, n)``, or m for ``"complete"``; Q is empty
     for ``"r"``.
     Dtype: float32, float64 and complex; the result has the input's dtype.
@@ -1086,9 +1093,9 @@ def qr(A: Operand, mode: Literal['reduced', 'complete', 'r'] = 'reduced') -> QRR
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
-        RuntimeError: the input is not a matrix or holds other numbers, or ``mode`` is unknown; in the
-            derivative: the mode has none.
-        LinAlgError: in the derivative: the first columns are linearly dependent.
+        RuntimeError: the input is not a matrix of float32, float64 or complex numbers, or ``mode`` is unknown; in the
+            backward pass: the mode has no derivative.
+        LinAlgError: in the backward pass: the first columns are linearly dependent.
 
     Source: the derivative: S. Walter, L. Lehmann, Algorithmic differentiation of linear algebra functions, 2010.
 
@@ -1097,7 +1104,7 @@ def qr(A: Operand, mode: Literal['reduced', 'complete', 'r'] = 'reduced') -> QRR
     tensor([[5.]])
     """
 def slogdet(A: Operand) -> SlogdetResult:
-    """``(det(A) / |det(A)|, log|det(A)|)`` of each square matrix, whose determinant may itself be out of range.
+    """``(det(A) / |det(A)|, log|det(A)|)`` of each square matrix; ``det(A)`` itself may overflow.
 
     Derivative: with ``w = tr(A^-1 dA)``, logabsdet: ``Re w``; sign: ``i sign Im w``, 0 for real matrices.
     Shape: (..., n, n) to (...) twice.
@@ -1111,8 +1118,8 @@ def slogdet(A: Operand) -> SlogdetResult:
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
-        RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers.
-        LinAlgError: in the derivative: a matrix is singular.
+        RuntimeError: the matrices are not square, or do not have dtype float32, float64 or complex.
+        LinAlgError: in the backward pass: a matrix is singular.
 
     >>> sign, logabsdet = rg.linalg.slogdet(rg.tensor([[-1.0]]))
     >>> sign, logabsdet
@@ -1122,14 +1129,14 @@ def solve(A: Operand, B: Operand, *, left: builtins.bool = True) -> Tensor:
     """``X`` with ``A @ X = B``, for each square matrix ``A``.
 
     Derivative: B: ``G = A^-T g``; A: ``-G X^T``.
-    Shape: A (..., n, n), B (..., n, k) or vectors (..., n), batches broadcast; X has B's. Without ``left`` B is
+    Shape: A (..., n, n), B (..., n, k) or vectors (..., n), batches broadcast; X has B's shape. Without ``left`` B is
     (..., k, n).
     Dtype: float32, float64 and complex, the same for all arguments and the result.
 
     Args:
         A: the matrices.
-        B: the right-hand sides: vectors if it has one dimension, or A's shape without the last.
-        left: False solves ``X @ A = B``.
+        B: the right-hand sides; B holds vectors if it has one dimension, or A's shape without the last dimension.
+        left: whether A is on the left; False solves ``X @ A = B``.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
@@ -1141,17 +1148,17 @@ def solve(A: Operand, B: Operand, *, left: builtins.bool = True) -> Tensor:
     """
 @overload
 def solve_ex(A: Tensor, B: Tensor, *, left: builtins.bool = True, check_errors: builtins.bool = False) -> SolveExResult:
-    """The X with ``A @ X = B``, and whether there is exactly one: ``solve`` that does not raise.
+    """The X with ``A @ X = B``, and whether there is exactly one: ``solve`` that raises no error.
 
     Derivative: ``solve``'s; 0 where there is no solution.
-    Shape: as ``solve``'s; info ``(...)``.
+    Shape: that of ``solve``; info ``(...)``.
     Dtype: float32, float64 and complex; info is int32.
 
     Args:
         A: square matrices.
         B: the right-hand sides.
         left: solve ``A @ X = B`` instead of ``X @ A = B``.
-        check_errors: whether to raise an error nevertheless.
+        check_errors: raise an error on failure, instead of reporting it in ``info``.
 
     Returns: (result, info): info is the position, from 1, of a zero pivot of a singular A. Its result is not finite.
 
@@ -1164,17 +1171,17 @@ def solve_ex(A: Tensor, B: Tensor, *, left: builtins.bool = True, check_errors: 
     """
 @overload
 def solve_ex(*, input: Tensor, B: Tensor, left: builtins.bool = True, check_errors: builtins.bool = False) -> SolveExResult:
-    """The X with ``A @ X = B``, and whether there is exactly one: ``solve`` that does not raise.
+    """The X with ``A @ X = B``, and whether there is exactly one: ``solve`` that raises no error.
 
     Derivative: ``solve``'s; 0 where there is no solution.
-    Shape: as ``solve``'s; info ``(...)``.
+    Shape: that of ``solve``; info ``(...)``.
     Dtype: float32, float64 and complex; info is int32.
 
     Args:
         A: square matrices.
         B: the right-hand sides.
         left: solve ``A @ X = B`` instead of ``X @ A = B``.
-        check_errors: whether to raise an error nevertheless.
+        check_errors: raise an error on failure, instead of reporting it in ``info``.
 
     Returns: (result, info): info is the position, from 1, of a zero pivot of a singular A. Its result is not finite.
 
@@ -1187,17 +1194,17 @@ def solve_ex(*, input: Tensor, B: Tensor, left: builtins.bool = True, check_erro
     """
 @overload
 def solve_ex(A: Tensor, *, b: Tensor, left: builtins.bool = True, check_errors: builtins.bool = False) -> SolveExResult:
-    """The X with ``A @ X = B``, and whether there is exactly one: ``solve`` that does not raise.
+    """The X with ``A @ X = B``, and whether there is exactly one: ``solve`` that raises no error.
 
     Derivative: ``solve``'s; 0 where there is no solution.
-    Shape: as ``solve``'s; info ``(...)``.
+    Shape: that of ``solve``; info ``(...)``.
     Dtype: float32, float64 and complex; info is int32.
 
     Args:
         A: square matrices.
         B: the right-hand sides.
         left: solve ``A @ X = B`` instead of ``X @ A = B``.
-        check_errors: whether to raise an error nevertheless.
+        check_errors: raise an error on failure, instead of reporting it in ``info``.
 
     Returns: (result, info): info is the position, from 1, of a zero pivot of a singular A. Its result is not finite.
 
@@ -1210,18 +1217,18 @@ def solve_ex(A: Tensor, *, b: Tensor, left: builtins.bool = True, check_errors: 
     """
 @overload
 def solve_triangular(A: Operand, B: Operand, *, upper: builtins.bool, left: builtins.bool = True, unitriangular: builtins.bool = False) -> Tensor:
-    """``X`` with ``A @ X = B``, for each triangular matrix ``A``, whose other half is not read.
+    """``X`` with ``A @ X = B``, for each triangular matrix ``A``, whose other triangle is not read.
 
     Derivative: B: ``G = A^-T g``; A: the triangle of ``-G X^T``.
-    Shape: A (..., n, n), B (..., n, k), batches broadcast; X has B's. Without ``left`` B is (..., k, n).
+    Shape: A (..., n, n), B (..., n, k), batches broadcast; X has B's shape. Without ``left`` B is (..., k, n).
     Dtype: float32, float64 and complex, the same for all arguments and the result.
 
     Args:
         A: the matrices.
         B: the right-hand sides.
-        upper: whether A is upper or lower triangular.
-        left: False solves ``X @ A = B``.
-        unitriangular: the diagonal is not read either, but taken as ones.
+        upper: whether A is upper triangular; False for lower triangular.
+        left: whether A is on the left; False solves ``X @ A = B``.
+        unitriangular: assume ones on the diagonal, which is not read either.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
@@ -1234,18 +1241,18 @@ def solve_triangular(A: Operand, B: Operand, *, upper: builtins.bool, left: buil
     """
 @overload
 def solve_triangular(*, input: Operand, B: Operand, upper: builtins.bool, left: builtins.bool = True, unitriangular: builtins.bool = False) -> Tensor:
-    """``X`` with ``A @ X = B``, for each triangular matrix ``A``, whose other half is not read.
+    """``X`` with ``A @ X = B``, for each triangular matrix ``A``, whose other triangle is not read.
 
     Derivative: B: ``G = A^-T g``; A: the triangle of ``-G X^T``.
-    Shape: A (..., n, n), B (..., n, k), batches broadcast; X has B's. Without ``left`` B is (..., k, n).
+    Shape: A (..., n, n), B (..., n, k), batches broadcast; X has B's shape. Without ``left`` B is (..., k, n).
     Dtype: float32, float64 and complex, the same for all arguments and the result.
 
     Args:
         A: the matrices.
         B: the right-hand sides.
-        upper: whether A is upper or lower triangular.
-        left: False solves ``X @ A = B``.
-        unitriangular: the diagonal is not read either, but taken as ones.
+        upper: whether A is upper triangular; False for lower triangular.
+        left: whether A is on the left; False solves ``X @ A = B``.
+        unitriangular: assume ones on the diagonal, which is not read either.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
@@ -1259,11 +1266,11 @@ def solve_triangular(*, input: Operand, B: Operand, upper: builtins.bool, left: 
 def svd(A: Operand, full_matrices: builtins.bool = True, *, driver: builtins.str | None = None) -> SVDResult:
     """``U, S, Vh`` with ``A = U @ diag(S) @ Vh``: orthonormal U and Vh, and the singular values, descending.
 
-    Derivative: with ``E_ij = s_j^2 - s_i^2`` and ``skew(X) = X - X^H``:
-    ``U (skew(U^H gU)/E S + S skew(V^H gV)/E + diag(gS)) V^H + (1 - U U^H) gU S^-1 V^H + U S^-1 gV^H (1 - V V^H)``; of
-    complex matrices also ``diag(skew(U^H gU) / (2 S))`` by ``diag(gS)``, for functions that do not depend on the phases
-    of pairs of vectors. If two singular values are equal or one is 0, the gradient of a function of U and Vh is NaN, as
-    in PyTorch and JAX, unless only vectors are used, and not these; ``scipy.linalg.polar`` gives ``U @ Vh``.
+    Derivative: with ``E_ij = s_j^2 - s_i^2`` and ``skew(X) = X - X^H``: ``U (skew(U^H gU)/E S + S skew(V^H gV)/E +
+    diag(gS)) V^H + (1 - U U^H) gU S^-1 V^H + U S^-1 gV^H (1 - V V^H)``; for complex matrices ``diag(skew(U^H gU) / (2
+    S))`` is added to ``diag(gS)``, and the function must not depend on the phases of pairs of vectors. If two singular
+    values are equal or one is 0, the gradient of a function of U and Vh is NaN, as in PyTorch and JAX, unless it uses
+    only other singular vectors; ``scipy.linalg.polar`` gives ``U @ Vh``.
     Shape: (..., m, n) to U (..., m, k), S (..., k), Vh (..., k, n), ``k = min(m, n)``; U (..., m, m) and Vh (..., n, n)
     with ``full_matrices``.
     Dtype: float32, float64 and complex, whose singular values are real.
@@ -1279,7 +1286,7 @@ def svd(A: Operand, full_matrices: builtins.bool = True, *, driver: builtins.str
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
         LinAlgError: the algorithm did not converge.
-        RuntimeError: the input is not a matrix, or not of float32, float64 or complex numbers.
+        RuntimeError: the input is not a matrix, or does not have dtype float32, float64 or complex.
 
     Source: the derivative: J. Townsend, Differentiating the Singular Value Decomposition, 2016.
 
@@ -1303,7 +1310,7 @@ def svdvals(A: Operand, *, driver: builtins.str | None = None) -> Tensor:
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
         LinAlgError: the algorithm did not converge.
-        RuntimeError: the input is not a matrix, or not of float32, float64 or complex numbers.
+        RuntimeError: the input is not a matrix, or does not have dtype float32, float64 or complex.
 
     Source: the derivative: J. Townsend, Differentiating the Singular Value Decomposition, 2016.
 
@@ -1320,7 +1327,7 @@ def tensorinv(A: Operand, ind: builtins.int = 2) -> Tensor:
 
     Args:
         A: the coefficients.
-        ind: how many dimensions b has.
+        ind: the number of dimensions in ``*b``.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
@@ -1340,7 +1347,7 @@ def tensorinv(*, input: Operand, ind: builtins.int = 2) -> Tensor:
 
     Args:
         A: the coefficients.
-        ind: how many dimensions b has.
+        ind: the number of dimensions in ``*b``.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
@@ -1361,13 +1368,13 @@ def tensorsolve(A: Operand, B: Operand, dims: Sequence[builtins.int] | None = No
     Args:
         A: the coefficients.
         B: the right-hand sides.
-        dims: dimensions of A that are moved to its end first.
+        dims: dimensions of A that are first moved to the end.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
         IndexError: a dimension is out of range.
         LinAlgError: a matrix is singular.
-        RuntimeError: A is not square over B.
+        RuntimeError: A's shape is not B's shape followed by dimensions with as many elements as B.
 
     >>> rg.linalg.tensorsolve(rg.eye(4).reshape(2, 2, 4), rg.ones(2, 2))
     tensor([1., 1., 1., 1.])
@@ -1383,13 +1390,13 @@ def tensorsolve(*, input: Operand, B: Operand, dims: Sequence[builtins.int] | No
     Args:
         A: the coefficients.
         B: the right-hand sides.
-        dims: dimensions of A that are moved to its end first.
+        dims: dimensions of A that are first moved to the end.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
         IndexError: a dimension is out of range.
         LinAlgError: a matrix is singular.
-        RuntimeError: A is not square over B.
+        RuntimeError: A's shape is not B's shape followed by dimensions with as many elements as B.
 
     >>> rg.linalg.tensorsolve(rg.eye(4).reshape(2, 2, 4), rg.ones(2, 2))
     tensor([1., 1., 1., 1.])
@@ -1405,13 +1412,13 @@ def tensorsolve(A: Operand, *, other: Operand, dims: Sequence[builtins.int] | No
     Args:
         A: the coefficients.
         B: the right-hand sides.
-        dims: dimensions of A that are moved to its end first.
+        dims: dimensions of A that are first moved to the end.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
         IndexError: a dimension is out of range.
         LinAlgError: a matrix is singular.
-        RuntimeError: A is not square over B.
+        RuntimeError: A's shape is not B's shape followed by dimensions with as many elements as B.
 
     >>> rg.linalg.tensorsolve(rg.eye(4).reshape(2, 2, 4), rg.ones(2, 2))
     tensor([1., 1., 1., 1.])
@@ -1429,7 +1436,7 @@ def vander(x: Operand, *, N: builtins.int | None = None) -> Tensor:
 
     Raises:
         TypeError: ``x`` is not a Tensor, array or number.
-        RuntimeError: x is of bools, or ``N`` is not greater than 1.
+        RuntimeError: x holds bools, or ``N`` is not greater than 1.
 
     >>> rg.linalg.vander(rg.tensor([2.0, 3.0]), N=3)
     tensor([[1., 2., 4.],
@@ -1438,8 +1445,8 @@ def vander(x: Operand, *, N: builtins.int | None = None) -> Tensor:
 def vecdot(x: Operand, y: Operand, *, dim: Dim = -1, axis: Dim = -1) -> Tensor:
     """``sum_i conj(x_i) y_i`` along a dimension.
 
-    Derivative: x: ``conj(g) y``; y: ``g x``, as PyTorch's gradients are.
-    Shape: any that broadcast; the result lacks ``dim``.
+    Derivative: x: ``conj(g) y``; y: ``g x``, with PyTorch's convention for gradients.
+    Shape: the arguments broadcast; the result has the common shape without ``dim``.
     Dtype: any; the result has PyTorch's result type of the arguments.
 
     Args:
@@ -1459,16 +1466,16 @@ def vecdot(x: Operand, y: Operand, *, dim: Dim = -1, axis: Dim = -1) -> Tensor:
 def vector_norm(x: Operand, ord: builtins.float = 2, dim: Dims | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, axis: Dims | None = None, keepdims: builtins.bool = False) -> Tensor:
     """``(sum_i |x_i|^ord)^(1/ord)`` of all elements as one vector, or over one or several dimensions.
 
-    Derivative: as ``norm``.
+    Derivative: that of ``norm``.
     Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
     Dtype: floating and complex; the result is real.
 
     Args:
         x: the elements of the vector.
         ord: any number: 0 counts the non-zeros, ``inf`` and ``-inf`` give the largest and the smallest ``|x_i|``.
-        dim: a dimension or several, by default all.
+        dim: one dimension or several, by default all.
         keepdim: keep the reduced dimensions, with length 1.
-        dtype: convert the input first, to a dtype that is not narrower.
+        dtype: the dtype to which the input is converted first; not narrower than the input's.
 
     Raises:
         TypeError: ``x`` is not a Tensor, array or number.
@@ -1482,16 +1489,16 @@ def vector_norm(x: Operand, ord: builtins.float = 2, dim: Dims | None = None, ke
 def vector_norm(*, input: Operand, ord: builtins.float = 2, dim: Dims | None = None, keepdim: builtins.bool = False, dtype: DTypeLike | None = None, axis: Dims | None = None, keepdims: builtins.bool = False) -> Tensor:
     """``(sum_i |x_i|^ord)^(1/ord)`` of all elements as one vector, or over one or several dimensions.
 
-    Derivative: as ``norm``.
+    Derivative: that of ``norm``.
     Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
     Dtype: floating and complex; the result is real.
 
     Args:
         x: the elements of the vector.
         ord: any number: 0 counts the non-zeros, ``inf`` and ``-inf`` give the largest and the smallest ``|x_i|``.
-        dim: a dimension or several, by default all.
+        dim: one dimension or several, by default all.
         keepdim: keep the reduced dimensions, with length 1.
-        dtype: convert the input first, to a dtype that is not narrower.
+        dtype: the dtype to which the input is converted first; not narrower than the input's.
 
     Raises:
         TypeError: ``x`` is not a Tensor, array or number.

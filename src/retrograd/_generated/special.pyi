@@ -112,8 +112,8 @@ def chebyshev_polynomial_t(input: Operand, n: Operand) -> Tensor:
     Dtype: floating; integers become the default dtype.
 
     Args:
-        input: where the polynomials are taken.
-        n: their degrees, rounded towards 0; the polynomial of a negative degree is 0.
+        input: the points at which to evaluate the polynomials.
+        n: the degrees, rounded towards 0; the polynomial of a negative degree is 0.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -134,8 +134,8 @@ def chebyshev_polynomial_u(input: Operand, n: Operand) -> Tensor:
     Dtype: floating; integers become the default dtype.
 
     Args:
-        input: where the polynomials are taken.
-        n: their degrees, rounded towards 0; the polynomial of a negative degree is 0.
+        input: the points at which to evaluate the polynomials.
+        n: the degrees, rounded towards 0; the polynomial of a negative degree is 0.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -156,8 +156,8 @@ def chebyshev_polynomial_v(input: Operand, n: Operand) -> Tensor:
     Dtype: floating; integers become the default dtype.
 
     Args:
-        input: where the polynomials are taken.
-        n: their degrees, rounded towards 0; the polynomial of a negative degree is 0.
+        input: the points at which to evaluate the polynomials.
+        n: the degrees, rounded towards 0; the polynomial of a negative degree is 0.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -178,8 +178,8 @@ def chebyshev_polynomial_w(input: Operand, n: Operand) -> Tensor:
     Dtype: floating; integers become the default dtype.
 
     Args:
-        input: where the polynomials are taken.
-        n: their degrees, rounded towards 0; the polynomial of a negative degree is 0.
+        input: the points at which to evaluate the polynomials.
+        n: the degrees, rounded towards 0; the polynomial of a negative degree is 0.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -239,7 +239,7 @@ def erf(input: Tensor) -> Tensor:
     tensor([ 0.    ,  0.5205, -1.    ])
     """
 def erfc(input: Tensor) -> Tensor:
-    """``1 - erf(input)``, elementwise, accurate where it is tiny, too.
+    """``1 - erf(input)``, elementwise, accurate also where it is tiny.
 
     Derivative: ``-g * 2 / sqrt(pi) * e^(-input^2)``.
     Shape: any; the result has the input's shape.
@@ -311,7 +311,7 @@ def expit(input: Tensor) -> Tensor:
     tensor([0.5])
     """
 def expm1(input: Tensor) -> Tensor:
-    """``e^input - 1``, elementwise, accurate near 0, too.
+    """``e^input - 1``, elementwise, accurate also near 0.
 
     Derivative: ``g * exp(input)``.
     Shape: any; the result has the input's shape.
@@ -324,7 +324,7 @@ def expm1(input: Tensor) -> Tensor:
     tensor([0.    , 1.7183])
     """
 def gammainc(input: Operand, other: Operand) -> Tensor:
-    """``1 / gamma(input) * integral_0^other t^(input - 1) e^-t dt``, elementwise: the lower part, in ``[0, 1]``.
+    """``1 / gamma(input) * integral_0^other t^(input - 1) e^-t dt``, elementwise: the lower incomplete gamma function.
 
     Derivative: input: by differences of order 16 in float64, to about ten digits (PyTorch has none); other:
     ``g * other^(input - 1) e^-other / gamma(input)``.
@@ -346,7 +346,7 @@ def gammainc(input: Operand, other: Operand) -> Tensor:
     tensor([0.6321, 0.2642])
     """
 def gammaincc(input: Operand, other: Operand) -> Tensor:
-    """``1 - igamma(input, other)``, elementwise, without loss of digits: the upper part of the integral.
+    """``1 - igamma(input, other)``, elementwise, without cancellation: the upper incomplete gamma function.
 
     Derivative: input: by differences of order 16 in float64, to about ten digits (PyTorch has none); other:
     ``-g * other^(input - 1) e^-other / gamma(input)``.
@@ -392,8 +392,8 @@ def hermite_polynomial_h(input: Operand, n: Operand) -> Tensor:
     Dtype: floating; integers become the default dtype.
 
     Args:
-        input: where the polynomials are taken.
-        n: their degrees, rounded towards 0; the polynomial of a negative degree is 0.
+        input: the points at which to evaluate the polynomials.
+        n: the degrees, rounded towards 0; the polynomial of a negative degree is 0.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -414,8 +414,8 @@ def hermite_polynomial_he(input: Operand, n: Operand) -> Tensor:
     Dtype: floating; integers become the default dtype.
 
     Args:
-        input: where the polynomials are taken.
-        n: their degrees, rounded towards 0; the polynomial of a negative degree is 0.
+        input: the points at which to evaluate the polynomials.
+        n: the degrees, rounded towards 0; the polynomial of a negative degree is 0.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -500,8 +500,8 @@ def laguerre_polynomial_l(input: Operand, n: Operand) -> Tensor:
     Dtype: floating; integers become the default dtype.
 
     Args:
-        input: where the polynomials are taken.
-        n: their degrees, rounded towards 0; the polynomial of a negative degree is 0.
+        input: the points at which to evaluate the polynomials.
+        n: the degrees, rounded towards 0; the polynomial of a negative degree is 0.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -522,8 +522,8 @@ def legendre_polynomial_p(input: Operand, n: Operand) -> Tensor:
     Dtype: floating; integers become the default dtype.
 
     Args:
-        input: where the polynomials are taken.
-        n: their degrees, rounded towards 0; the polynomial of a negative degree is 0.
+        input: the points at which to evaluate the polynomials.
+        n: the degrees, rounded towards 0; the polynomial of a negative degree is 0.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -536,7 +536,7 @@ def legendre_polynomial_p(input: Operand, n: Operand) -> Tensor:
     tensor([-0.4375, 17.    ])
     """
 def log1p(input: Tensor) -> Tensor:
-    """``log(1 + input)``, elementwise, accurate near 0, too; -inf at -1, NaN below.
+    """``log(1 + input)``, elementwise, accurate also near 0; -inf at -1, NaN below.
 
     Derivative: ``g / (1 + input)``; infinite at -1.
     Shape: any; the result has the input's shape.
@@ -568,12 +568,12 @@ def log_softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None
 
     Derivative: ``g - softmax(input) sum(g)``, the sum along ``dim``.
     Shape: any; the result has the input's shape.
-    Dtype: real floating, kept; anything with ``dtype``.
+    Dtype: real floating, preserved; with ``dtype`` any, which is converted first.
 
     Args:
         input: the input Tensor.
         dim: the dimension of the sum.
-        dtype: convert the input first.
+        dtype: the dtype to which the input is converted first.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -589,12 +589,12 @@ def log_softmax(input: Tensor, *, axis: builtins.int, dtype: DTypeLike | None = 
 
     Derivative: ``g - softmax(input) sum(g)``, the sum along ``dim``.
     Shape: any; the result has the input's shape.
-    Dtype: real floating, kept; anything with ``dtype``.
+    Dtype: real floating, preserved; with ``dtype`` any, which is converted first.
 
     Args:
         input: the input Tensor.
         dim: the dimension of the sum.
-        dtype: convert the input first.
+        dtype: the dtype to which the input is converted first.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -625,15 +625,15 @@ def logit(input: Tensor, eps: builtins.float | None = None) -> Tensor:
     """
 @overload
 def logsumexp(input: Tensor, dim: Dims, keepdim: builtins.bool = False, *, keepdims: builtins.bool = False) -> Tensor:
-    """``log(sum(exp(input)))`` over one dimension or several, without overflow; -inf where all elements are.
+    """``log(sum(exp(input)))`` over one dimension or several, without overflow; -inf where all elements are -inf.
 
     Derivative: ``g softmax(input)``; NaN where all elements are -inf.
-    Shape: the input's without ``dim``; with ``keepdim`` these have length 1.
+    Shape: the input's without the dimensions ``dim``, which with ``keepdim`` have length 1.
     Dtype: floating; integers and bools become the default dtype.
 
     Args:
         input: the input Tensor.
-        dim: a dimension or several.
+        dim: one dimension or several.
         keepdim: keep the reduced dimensions, with length 1.
 
     Raises:
@@ -645,15 +645,15 @@ def logsumexp(input: Tensor, dim: Dims, keepdim: builtins.bool = False, *, keepd
     """
 @overload
 def logsumexp(input: Tensor, *, axis: Dims, keepdim: builtins.bool = False, keepdims: builtins.bool = False) -> Tensor:
-    """``log(sum(exp(input)))`` over one dimension or several, without overflow; -inf where all elements are.
+    """``log(sum(exp(input)))`` over one dimension or several, without overflow; -inf where all elements are -inf.
 
     Derivative: ``g softmax(input)``; NaN where all elements are -inf.
-    Shape: the input's without ``dim``; with ``keepdim`` these have length 1.
+    Shape: the input's without the dimensions ``dim``, which with ``keepdim`` have length 1.
     Dtype: floating; integers and bools become the default dtype.
 
     Args:
         input: the input Tensor.
-        dim: a dimension or several.
+        dim: one dimension or several.
         keepdim: keep the reduced dimensions, with length 1.
 
     Raises:
@@ -788,7 +788,7 @@ def polygamma(n: builtins.int, input: Tensor) -> Tensor:
 
     Args:
         n: the order, at least 0; 0 is the digamma function itself.
-        input: where it is taken.
+        input: the points at which to evaluate it.
 
     Raises:
         NotImplementedError: an input is complex.
@@ -817,7 +817,7 @@ def psi(input: Tensor) -> Tensor:
     tensor([-0.5772,  1.5061])
     """
 def round(input: Tensor, *, decimals: builtins.int = 0) -> Tensor:
-    """``rint(input * 10^decimals) / 10^decimals``, elementwise: of two equally near numbers the even one.
+    """``rint(input * 10^decimals) / 10^decimals``, elementwise, with ties rounded to even.
 
     Derivative: zero.
     Shape: any; the result has the input's shape.
@@ -825,11 +825,11 @@ def round(input: Tensor, *, decimals: builtins.int = 0) -> Tensor:
 
     Args:
         input: the numbers to round.
-        decimals: digits kept behind the point; negative ones round to tens, hundreds and so on.
+        decimals: the number of digits after the decimal point; negative numbers round to tens, hundreds and so on.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        NotImplementedError: integers with decimals.
+        NotImplementedError: ``decimals`` is given for integers.
 
     >>> rg.round(rg.tensor([0.5, 1.5, 2.6]))
     tensor([0., 2., 3.])
@@ -878,8 +878,8 @@ def shifted_chebyshev_polynomial_t(input: Operand, n: Operand) -> Tensor:
     Dtype: floating; integers become the default dtype.
 
     Args:
-        input: where the polynomials are taken.
-        n: their degrees, rounded towards 0; the polynomial of a negative degree is 0.
+        input: the points at which to evaluate the polynomials.
+        n: the degrees, rounded towards 0; the polynomial of a negative degree is 0.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -899,8 +899,8 @@ def shifted_chebyshev_polynomial_u(input: Operand, n: Operand) -> Tensor:
     Dtype: floating; integers become the default dtype.
 
     Args:
-        input: where the polynomials are taken.
-        n: their degrees, rounded towards 0; the polynomial of a negative degree is 0.
+        input: the points at which to evaluate the polynomials.
+        n: the degrees, rounded towards 0; the polynomial of a negative degree is 0.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -920,8 +920,8 @@ def shifted_chebyshev_polynomial_v(input: Operand, n: Operand) -> Tensor:
     Dtype: floating; integers become the default dtype.
 
     Args:
-        input: where the polynomials are taken.
-        n: their degrees, rounded towards 0; the polynomial of a negative degree is 0.
+        input: the points at which to evaluate the polynomials.
+        n: the degrees, rounded towards 0; the polynomial of a negative degree is 0.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -941,8 +941,8 @@ def shifted_chebyshev_polynomial_w(input: Operand, n: Operand) -> Tensor:
     Dtype: floating; integers become the default dtype.
 
     Args:
-        input: where the polynomials are taken.
-        n: their degrees, rounded towards 0; the polynomial of a negative degree is 0.
+        input: the points at which to evaluate the polynomials.
+        n: the degrees, rounded towards 0; the polynomial of a negative degree is 0.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -973,12 +973,12 @@ def softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None) ->
 
     Derivative: ``ans (g - sum(g ans))``, the sum along ``dim``.
     Shape: any; the result has the input's shape.
-    Dtype: real floating, kept; anything with ``dtype``.
+    Dtype: real floating, preserved; with ``dtype`` any, which is converted first.
 
     Args:
         input: the input Tensor.
         dim: the dimension along which the result sums to 1.
-        dtype: convert the input first.
+        dtype: the dtype to which the input is converted first.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -994,12 +994,12 @@ def softmax(input: Tensor, *, axis: builtins.int, dtype: DTypeLike | None = None
 
     Derivative: ``ans (g - sum(g ans))``, the sum along ``dim``.
     Shape: any; the result has the input's shape.
-    Dtype: real floating, kept; anything with ``dtype``.
+    Dtype: real floating, preserved; with ``dtype`` any, which is converted first.
 
     Args:
         input: the input Tensor.
         dim: the dimension along which the result sums to 1.
-        dtype: convert the input first.
+        dtype: the dtype to which the input is converted first.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -1034,8 +1034,8 @@ def xlog1py(input: Operand, other: Operand) -> Tensor:
     Dtype: floating, PyTorch's result type of the arguments; integers become the default dtype.
 
     Args:
-        input: the factor.
-        other: the argument of the logarithm, less 1.
+        input: the first factor.
+        other: the argument of the logarithm, minus 1.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -1053,7 +1053,7 @@ def xlogy(input: Operand, other: Operand) -> Tensor:
     Dtype: floating, PyTorch's result type of the arguments; integers become the default dtype.
 
     Args:
-        input: the factor.
+        input: the first factor.
         other: the argument of the logarithm.
 
     Raises:

@@ -40,11 +40,11 @@ class TensorMethods:
     @property
     def T(self) -> Tensor: ...
     def __abs__(self) -> Tensor:
-        """``|input|``, elementwise: of a complex number its distance from 0.
+        """``|input|``, elementwise; for a complex number, its distance from 0.
 
         Derivative: ``g * sgn(input)``, 0 at 0.
         Shape: any; the result has the input's shape.
-        Dtype: the input's; complex numbers give real ones.
+        Dtype: the input's; for complex numbers the result is real.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -69,11 +69,11 @@ class TensorMethods:
     def __array_ufunc__(self, ufunc: np.ufunc, method: builtins.str, *inputs: builtins.object, **kwargs: builtins.object) -> Any:
         """``__array_ufunc__`` of Tensor."""
     def __ceil__(self) -> Tensor:
-        """``ceil(input)``, elementwise: the smallest whole number not below.
+        """``ceil(input)``, elementwise: the smallest whole number not below the input.
 
         Derivative: zero.
         Shape: any; the result has the input's shape.
-        Dtype: real; the result has the input's, integers stay as they are.
+        Dtype: real; the result has the input's dtype, integers stay as they are.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -87,22 +87,22 @@ class TensorMethods:
     def __contains__(self, element: Operand) -> builtins.bool:
         ...
     def __dlpack__(self, *, stream: builtins.object = None, max_version: builtins.tuple[builtins.int, builtins.int] | None = None, dl_device: builtins.tuple[builtins.object, builtins.int] | None = None, copy: builtins.bool | None = None) -> Any:
-        """The Tensor's memory as a DLPack capsule, which another library makes its own array of.
+        """The Tensor's memory as a DLPack capsule, from which another library creates an array.
 
         Raises:
-            BufferError: the Tensor requires grad, or the protocol has not its dtype.
+            BufferError: the Tensor requires grad, or the protocol does not support its dtype.
         """
     def __dlpack_device__(self) -> builtins.tuple[builtins.int, builtins.int]:
-        """The kind of the memory and the number of the device, as DLPack counts them."""
+        """DLPack's device type, and the number of the device."""
     def __eq__(self, other: builtins.object) -> Tensor: ...  # type: ignore[override]
     def __float__(self) -> builtins.float:
         ...
     def __floor__(self) -> Tensor:
-        """``floor(input)``, elementwise: the largest whole number not above.
+        """``floor(input)``, elementwise: the largest whole number not above the input.
 
         Derivative: zero.
         Shape: any; the result has the input's shape.
-        Dtype: real; the result has the input's, integers stay as they are.
+        Dtype: real; the result has the input's dtype, integers stay as they are.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -193,7 +193,7 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: the Tensor is of bools.
+            RuntimeError: the Tensor holds bools.
 
         >>> rg.neg(rg.tensor([1.0, -2.0]))
         tensor([-1.,  2.])
@@ -201,7 +201,7 @@ class TensorMethods:
     def __or__(self, other: Operand) -> Tensor:
         ...
     def __pos__(self) -> Tensor:
-        """``+input``: the Tensor itself. NumPy's ``np.positive`` of a Tensor is a copy.
+        """``+input``: the Tensor itself, whereas ``np.positive(tensor)`` returns a copy.
 
         Derivative: ``g``.
         Shape: any; the result has the input's shape.
@@ -209,7 +209,7 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: the Tensor is of bools.
+            RuntimeError: the Tensor holds bools.
 
         >>> rg.positive(rg.tensor([1.0, -2.0]))
         tensor([ 1., -2.])
@@ -256,7 +256,7 @@ class TensorMethods:
         Derivative: self: ``g``, 0 at the written elements. value: ``g`` at the index, summed over broadcast dimensions; for
         a repeated position only the last value.
         Shape: the value broadcasts to the indexed elements.
-        Dtype: any; the value takes that of ``self``.
+        Dtype: any; the value is converted to the dtype of ``self``.
 
         Args:
             index: the index.
@@ -280,7 +280,7 @@ class TensorMethods:
 
         Derivative: zero.
         Shape: any; the result has the input's shape.
-        Dtype: real; the result has the input's, integers stay as they are.
+        Dtype: real; the result has the input's dtype, integers stay as they are.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -292,11 +292,11 @@ class TensorMethods:
     def __xor__(self, other: Operand) -> Tensor:
         ...
     def abs(self) -> Tensor:
-        """``|input|``, elementwise: of a complex number its distance from 0.
+        """``|input|``, elementwise; for a complex number, its distance from 0.
 
         Derivative: ``g * sgn(input)``, 0 at 0.
         Shape: any; the result has the input's shape.
-        Dtype: the input's; complex numbers give real ones.
+        Dtype: the input's; for complex numbers the result is real.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -307,11 +307,11 @@ class TensorMethods:
     def abs_(self) -> Tensor:
         """In-place form of ``abs``: the result replaces the values of the Tensor, which is returned."""
     def absolute(self) -> Tensor:
-        """``|input|``, elementwise: of a complex number its distance from 0.
+        """``|input|``, elementwise; for a complex number, its distance from 0.
 
         Derivative: ``g * sgn(input)``, 0 at 0.
         Shape: any; the result has the input's shape.
-        Dtype: the input's; complex numbers give real ones.
+        Dtype: the input's; for complex numbers the result is real.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -361,7 +361,7 @@ class TensorMethods:
         Args:
             input: the input Tensor.
             other: the second operand, a Tensor or a number.
-            alpha: a factor for ``other``; no floating number where both terms are integers.
+            alpha: a factor for ``other``; not a floating number if both terms are integers.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -383,7 +383,7 @@ class TensorMethods:
             input: the Tensor that is added to the product.
             batch1: the matrices on the left.
             batch2: the matrices on the right.
-            beta: the factor of the input; with 0 its values do not count, NaN included.
+            beta: the factor of the input; with 0 the input is ignored, even where it is NaN.
             alpha: the factor of the product.
 
         Raises:
@@ -452,7 +452,7 @@ class TensorMethods:
             input: the Tensor that is added to the product.
             mat1: the matrix on the left.
             mat2: the matrix on the right.
-            beta: the factor of the input; with 0 its values do not count, NaN included.
+            beta: the factor of the input; with 0 the input is ignored, even where it is NaN.
             alpha: the factor of the product.
 
         Raises:
@@ -476,7 +476,7 @@ class TensorMethods:
             input: the Tensor that is added to the product.
             mat: the matrix.
             vec: the vector.
-            beta: the factor of the input; with 0 its values do not count, NaN included.
+            beta: the factor of the input; with 0 the input is ignored, even where it is NaN.
             alpha: the factor of the product.
 
         Raises:
@@ -499,7 +499,7 @@ class TensorMethods:
             input: the Tensor that is added to the product.
             vec1: the vector of the rows.
             vec2: the vector of the columns.
-            beta: the factor of the input; with 0 its values do not count, NaN included.
+            beta: the factor of the input; with 0 the input is ignored, even where it is NaN.
             alpha: the factor of the product.
 
         Raises:
@@ -513,10 +513,10 @@ class TensorMethods:
     def addr_(self, vec1: Operand, vec2: Operand, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
         """In-place form of ``addr``: the result replaces the values of the Tensor, which is returned."""
     def adjoint(self) -> Tensor:
-        """The matrices conjugated, with their last two dimensions swapped: ``input.mH``.
+        """The conjugate transpose of each matrix: ``input.mH``.
 
         Derivative: ``adjoint(g)``.
-        Shape: ``(..., m, n)``; ``(..., n, m)``; a number is conjugated.
+        Shape: ``(..., m, n)`` to ``(..., n, m)``; a 0-d Tensor is conjugated.
         Dtype: any; the result has the input's dtype.
 
         Raises:
@@ -535,7 +535,7 @@ class TensorMethods:
         Dtype: any; the result is bool, but uint8 for uint8 (as in PyTorch).
 
         Args:
-            input: the elements that are tested.
+            input: the elements to test.
             dim: a dimension or several, by default all; ``()`` reduces none.
             keepdim: keep the reduced dimensions, with length 1.
 
@@ -570,19 +570,19 @@ class TensorMethods:
     def amax(self, dim: Dims = ..., keepdim: builtins.bool = False, *, axis: Dims = ..., keepdims: builtins.bool = False) -> Tensor:
         """``max_i x_i`` over all dimensions, one, or several; NaN if an element is NaN.
 
-        Derivative: ``g`` at the largest element; ties share it evenly; NaN where the result is.
+        Derivative: ``g`` at the largest element, shared evenly by ties; NaN where the result is NaN.
         Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
         Dtype: any but complex; the result has the input's dtype.
 
         Args:
             input: the input Tensor.
-            dim: a dimension or several, by default all.
+            dim: one dimension or several, by default all.
             keepdim: keep the reduced dimensions, with length 1.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             NotImplementedError: an input is complex.
-            RuntimeError: there are no elements at all.
+            RuntimeError: the input has no elements and no ``dim`` is given.
             IndexError: a dimension has no elements, or is out of range.
 
         >>> rg.amax(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), dim=1)
@@ -591,28 +591,28 @@ class TensorMethods:
     def amin(self, dim: Dims = ..., keepdim: builtins.bool = False, *, axis: Dims = ..., keepdims: builtins.bool = False) -> Tensor:
         """``min_i x_i`` over all dimensions, one, or several; NaN if an element is NaN.
 
-        Derivative: ``g`` at the smallest element; ties share it evenly; NaN where the result is.
+        Derivative: ``g`` at the smallest element, shared evenly by ties; NaN where the result is NaN.
         Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
         Dtype: any but complex; the result has the input's dtype.
 
         Args:
             input: the input Tensor.
-            dim: a dimension or several, by default all.
+            dim: one dimension or several, by default all.
             keepdim: keep the reduced dimensions, with length 1.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             NotImplementedError: an input is complex.
-            RuntimeError: there are no elements at all.
+            RuntimeError: the input has no elements and no ``dim`` is given.
             IndexError: a dimension has no elements, or is out of range.
 
         >>> rg.amin(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), dim=1)
         tensor([1., 3.])
         """
     def aminmax(self, *, dim: Dim | None = None, keepdim: builtins.bool = False, axis: Dim | None = None, keepdims: builtins.bool = False) -> MinMax:
-        """``(min_i x_i, max_i x_i)``, of all elements or along ``dim``; NaN if there is any.
+        """``(min_i x_i, max_i x_i)``, of all elements or along ``dim``; NaN if an element is NaN.
 
-        Derivative: as ``amin`` and ``amax``: ties share ``g`` evenly.
+        Derivative: those of ``amin`` and ``amax``: ties share ``g`` evenly.
         Shape: any; the results are 0-d, or without the dimension (length 1 with ``keepdim``).
         Dtype: any but complex; the result has the input's dtype.
 
@@ -627,7 +627,7 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             NotImplementedError: an input is complex.
-            RuntimeError: there are no elements at all.
+            RuntimeError: the input has no elements and no ``dim`` is given.
             IndexError: ``dim`` has no elements, or is out of range.
 
         >>> rg.aminmax(rg.tensor([3.0, 1.0, 2.0]))
@@ -636,7 +636,7 @@ class TensorMethods:
     def angle(self) -> Tensor:
         """``arg(input)``, elementwise: the angle in the complex plane, in radians; 0 or pi for a real number.
 
-        Derivative: ``g * i / conj(input)`` for complex numbers, 0 at 0; zero for real ones.
+        Derivative: ``g * i / conj(input)`` for complex numbers, 0 at 0; zero for real numbers.
         Shape: any; the result has the input's shape.
         Dtype: floating and complex; the result is real; integers become the default dtype.
 
@@ -654,7 +654,7 @@ class TensorMethods:
         Dtype: any; the result is bool, but uint8 for uint8 (as in PyTorch).
 
         Args:
-            input: the elements that are tested.
+            input: the elements to test.
             dim: a dimension or several, by default all; ``()`` reduces none.
             keepdim: keep the reduced dimensions, with length 1.
 
@@ -741,8 +741,7 @@ class TensorMethods:
     def arctan2(self, other: Operand) -> Tensor:
         """``arg(other + i input)``, elementwise: the angle in ``(-pi, pi]`` radians of the point (other, input).
 
-        Derivative: input: ``g * other / r^2``; other: ``-g * input / r^2``; 0 at the origin. It is
-        ``r^2 = input^2 + other^2``.
+        Derivative: input: ``g * other / r^2``; other: ``-g * input / r^2``; 0 at the origin; ``r^2 = input^2 + other^2``.
         Shape: any; the arguments broadcast, and the result has their common shape.
         Dtype: floating, PyTorch's result type of the arguments; integers become the default dtype.
 
@@ -844,8 +843,8 @@ class TensorMethods:
         """The indices of the nonzero elements, one row per element, in row-major order: ``nonzero(input)``.
 
         Derivative: none.
-        Shape: any; ``(count, ndim)``.
-        Dtype: all; int64.
+        Shape: any to ``(count, ndim)``.
+        Dtype: any; the result is int64.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -866,11 +865,11 @@ class TensorMethods:
             input: the input Tensor.
             size: the shape of the view.
             stride: per dimension, how many elements of memory lie between neighbors; not negative.
-            storage_offset: the start of the view in memory; by default that of the input.
+            storage_offset: the start of the view in memory, in elements; by default the start of the input.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: the view would leave the memory, or size and stride differ in number.
+            RuntimeError: the view exceeds the memory of the input, or size and stride differ in length.
 
         >>> rg.as_strided(rg.arange(5), (3, 2), (1, 2))
         tensor([[0, 2],
@@ -883,7 +882,7 @@ class TensorMethods:
         """A copy of ``input`` in which ``src`` replaces the elements of ``as_strided(input, size, stride, ...)``.
 
         Derivative: input: ``g``, 0 at these elements; src: ``g`` there.
-        Shape: input any; src ``size``; the result has the input's.
+        Shape: src ``size``; the result has the input's shape.
         Dtype: any; the result has the input's dtype.
 
         Args:
@@ -891,11 +890,11 @@ class TensorMethods:
             src: the values to write.
             size: the shape of the view.
             stride: per dimension, how many elements of memory lie between neighbors; not negative.
-            storage_offset: the start of the view in memory; by default that of the input.
+            storage_offset: the start of the view in memory, in elements; by default the start of the input.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: src has another shape, or the view would leave the memory.
+            RuntimeError: src has another shape, or the view exceeds the memory of the input.
 
         >>> rg.as_strided_scatter(rg.zeros(4), rg.ones(2), (2,), (2,))
         tensor([1., 0., 1., 0.])
@@ -931,7 +930,7 @@ class TensorMethods:
     def asinh_(self) -> Tensor:
         """In-place form of ``asinh``: the result replaces the values of the Tensor, which is returned."""
     def astype(self, dtype: DTypeLike, copy: builtins.bool = True) -> Tensor:
-        """``self`` in another dtype: NumPy's name of ``to(dtype)``, which copies by default.
+        """``self`` in another dtype: NumPy's name for ``to(dtype)``, but it copies by default.
 
         Derivative: ``g`` in the input's dtype; none for integers and bools.
         Shape: any; the result has the input's shape.
@@ -942,7 +941,7 @@ class TensorMethods:
             copy: copy even if the dtype is the same.
 
         Raises:
-            TypeError: ``dtype`` is not a dtype of numbers.
+            TypeError: ``dtype`` is not a numeric dtype.
 
         >>> rg.tensor([1.7, -1.7]).astype("int32")
         tensor([ 1, -1], dtype=int32)
@@ -963,8 +962,7 @@ class TensorMethods:
     def atan2(self, other: Operand) -> Tensor:
         """``arg(other + i input)``, elementwise: the angle in ``(-pi, pi]`` radians of the point (other, input).
 
-        Derivative: input: ``g * other / r^2``; other: ``-g * input / r^2``; 0 at the origin. It is
-        ``r^2 = input^2 + other^2``.
+        Derivative: input: ``g * other / r^2``; other: ``-g * input / r^2``; 0 at the origin; ``r^2 = input^2 + other^2``.
         Shape: any; the arguments broadcast, and the result has their common shape.
         Dtype: floating, PyTorch's result type of the arguments; integers become the default dtype.
 
@@ -1030,7 +1028,7 @@ class TensorMethods:
             input: the Tensor that is added to the product.
             batch1: the matrices on the left.
             batch2: the matrices on the right.
-            beta: the factor of the input; with 0 its values do not count, NaN included.
+            beta: the factor of the input; with 0 the input is ignored, even where it is NaN.
             alpha: the factor of the product.
 
         Raises:
@@ -1043,11 +1041,11 @@ class TensorMethods:
     def baddbmm_(self, batch1: Operand, batch2: Operand, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
         """In-place form of ``baddbmm``: the result replaces the values of the Tensor, which is returned."""
     def bernoulli(self, p: builtins.float | None = None, *, generator: Generator | None = None) -> Tensor:
-        """``1`` with probability ``input``, or ``p``; else ``0``.
+        """``1`` with probability ``input``, or ``p`` if given; else ``0``.
 
         Derivative: zero.
         Shape: any; the result has the input's shape.
-        Dtype: floating; with ``p`` any but complex. The result has the input's.
+        Dtype: floating; with ``p`` any but complex. The result has the input's dtype.
 
         Args:
             input: the probabilities of 1, or with ``p`` only the shape.
@@ -1063,7 +1061,7 @@ class TensorMethods:
         tensor([0., 1.])
         """
     def bernoulli_(self, p: Operand = 0.5, *, generator: Generator | None = None) -> Tensor:
-        """Write ``1`` with probability ``p``, else ``0``, over every element.
+        """Fill the Tensor with ``1`` with probability ``p``, else ``0``, drawn for each element.
 
         Derivative: zero for the overwritten values.
         Shape: any; the result has the input's shape.
@@ -1085,10 +1083,10 @@ class TensorMethods:
 
         Derivative: none.
         Shape: input and ``weights`` (n); the result has the length ``max(minlength, max(input) + 1)``.
-        Dtype: integers; the result is int64, with ``weights`` float64 (float32 for float32).
+        Dtype: integers; the result is int64, or with ``weights`` float64 (float32 if the weights are).
 
         Args:
-            input: the numbers, not negative.
+            input: non-negative integers.
             weights: the weight of each element, 1 by default.
             minlength: the minimum length of the result.
 
@@ -1123,15 +1121,15 @@ class TensorMethods:
     def bitwise_and_(self, other: Operand) -> Tensor:
         """In-place form of ``bitwise_and``: the result replaces the values of the Tensor, which is returned."""
     def bitwise_left_shift(self, other: Operand) -> Tensor:
-        """``input * 2^other``, elementwise: the bits moved to the left.
+        """``input * 2^other``, elementwise: the bits shifted to the left.
 
         Derivative: none.
         Shape: any; the arguments broadcast, and the result has their common shape.
         Dtype: integers; PyTorch's result type of both.
 
         Args:
-            input: whose bits move.
-            other: by how many places.
+            input: the integers to shift.
+            other: the number of bits to shift by.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -1148,7 +1146,7 @@ class TensorMethods:
 
         Derivative: none.
         Shape: any; the result has the input's shape.
-        Dtype: integers and bools; the result has the input's.
+        Dtype: integers and bools; the result has the input's dtype.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -1182,15 +1180,15 @@ class TensorMethods:
     def bitwise_or_(self, other: Operand) -> Tensor:
         """In-place form of ``bitwise_or``: the result replaces the values of the Tensor, which is returned."""
     def bitwise_right_shift(self, other: Operand) -> Tensor:
-        """``floor(input / 2^other)``, elementwise: the bits moved to the right.
+        """``floor(input / 2^other)``, elementwise: the bits shifted to the right.
 
         Derivative: none.
         Shape: any; the arguments broadcast, and the result has their common shape.
         Dtype: integers; PyTorch's result type of both.
 
         Args:
-            input: whose bits move.
-            other: by how many places.
+            input: the integers to shift.
+            other: the number of bits to shift by.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -1245,7 +1243,7 @@ class TensorMethods:
         """``self.to(bool)``; itself where it has that dtype already.
 
         Derivative: none.
-        Shape: any, kept.
+        Shape: any, preserved.
         Dtype: any to bool.
 
         Args:
@@ -1277,7 +1275,7 @@ class TensorMethods:
         """``self.to(uint8)``; itself where it has that dtype already.
 
         Derivative: none.
-        Shape: any, kept.
+        Shape: any, preserved.
         Dtype: any to uint8.
 
         Args:
@@ -1287,15 +1285,15 @@ class TensorMethods:
         retrograd.uint8
         """
     def cauchy_(self, median: builtins.float = 0.0, sigma: builtins.float = 1.0, *, generator: Generator | None = None) -> Tensor:
-        """Write numbers of density ``sigma / (pi ((x - median)^2 + sigma^2))`` over every element.
+        """Fill the Tensor with numbers x of density ``sigma / (pi ((x - median)^2 + sigma^2))``.
 
-        Derivative: zero for what was there before.
+        Derivative: zero for the overwritten values.
         Shape: any; the result has the input's shape.
         Dtype: floating.
 
         Args:
             median: the median.
-            sigma: half the width at half the height, above 0.
+            sigma: half the width of the density at half its height, above 0.
             generator: the random number generator, by default the default generator.
 
         Raises:
@@ -1309,7 +1307,7 @@ class TensorMethods:
         """``self.to(complex128)``; itself where it has that dtype already.
 
         Derivative: ``g`` in the input's dtype.
-        Shape: any, kept.
+        Shape: any, preserved.
         Dtype: any to complex128.
 
         Args:
@@ -1319,11 +1317,11 @@ class TensorMethods:
         retrograd.complex128
         """
     def ceil(self) -> Tensor:
-        """``ceil(input)``, elementwise: the smallest whole number not below.
+        """``ceil(input)``, elementwise: the smallest whole number not below the input.
 
         Derivative: zero.
         Shape: any; the result has the input's shape.
-        Dtype: real; the result has the input's, integers stay as they are.
+        Dtype: real; the result has the input's dtype, integers stay as they are.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -1340,7 +1338,7 @@ class TensorMethods:
         """``self.to(complex64)``; itself where it has that dtype already.
 
         Derivative: ``g`` in the input's dtype.
-        Shape: any, kept.
+        Shape: any, preserved.
         Dtype: any to complex64.
 
         Args:
@@ -1353,7 +1351,7 @@ class TensorMethods:
         """``self.to(int8)``; itself where it has that dtype already.
 
         Derivative: none.
-        Shape: any, kept.
+        Shape: any, preserved.
         Dtype: any to int8.
 
         Args:
@@ -1371,11 +1369,11 @@ class TensorMethods:
 
         Args:
             input: the matrices, of which only the lower triangle is read.
-            upper: give ``U = L^H``.
+            upper: return ``U = L^H``.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers.
+            RuntimeError: the matrices are not square, or do not have dtype float32, float64 or complex.
             LinAlgError: a matrix is not positive-definite.
 
         >>> rg.cholesky(rg.tensor([[4.0]]))
@@ -1389,7 +1387,7 @@ class TensorMethods:
         Dtype: float32, float64 and complex; the result has the input's dtype.
 
         Args:
-            L: the factor, of which only its triangle is read.
+            L: the factor; only the lower triangle is read, or with ``upper`` only the upper one.
             upper: the factor is upper triangular: ``(L^H @ L)^-1``.
 
         Raises:
@@ -1405,12 +1403,12 @@ class TensorMethods:
         """``X`` with ``L @ L^H @ X = input``, from a Cholesky factor.
 
         Derivative: that of the solution of two triangular systems.
-        Shape: input (..., n, k), L (..., n, n), batches broadcast; X has the input's.
+        Shape: input (..., n, k), L (..., n, n), batches broadcast; X has the input's shape.
         Dtype: float32, float64 and complex, the same for all arguments and the result.
 
         Args:
             input: the right-hand sides.
-            L: the factor, of which only its triangle is read.
+            L: the factor; only the lower triangle is read, or with ``upper`` only the upper one.
             upper: the factor is upper triangular: ``L^H @ L @ X = input``.
 
         Raises:
@@ -1426,12 +1424,12 @@ class TensorMethods:
         """``X`` with ``L @ L^H @ X = input``, from a Cholesky factor.
 
         Derivative: that of the solution of two triangular systems.
-        Shape: input (..., n, k), L (..., n, n), batches broadcast; X has the input's.
+        Shape: input (..., n, k), L (..., n, n), batches broadcast; X has the input's shape.
         Dtype: float32, float64 and complex, the same for all arguments and the result.
 
         Args:
             input: the right-hand sides.
-            L: the factor, of which only its triangle is read.
+            L: the factor; only the lower triangle is read, or with ``upper`` only the upper one.
             upper: the factor is upper triangular: ``L^H @ L @ X = input``.
 
         Raises:
@@ -1472,13 +1470,14 @@ class TensorMethods:
 
         Args:
             input: the input Tensor.
-            min: lower bound, a number or a Tensor; None for none.
-            max: upper bound, a number or a Tensor; None for none. Where min > max, the result is max.
+            min: the lower bound, a number or a Tensor; None for no bound.
+            max: the upper bound, a number or a Tensor; None for no bound. Where min > max, the result is max.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             NotImplementedError: an input is complex.
-            RuntimeError: neither bound is given or one is beyond the range of the result, or the shapes do not broadcast.
+            RuntimeError: neither bound is given, a bound is beyond the range of the result's dtype, or the shapes do not
+                broadcast.
 
         >>> rg.clamp(rg.tensor([-2.0, 0.5, 3.0]), -1, 1)
         tensor([-1. ,  0.5,  1. ])
@@ -1488,7 +1487,7 @@ class TensorMethods:
     def clamp_max(self, max: Operand) -> Tensor:
         """``min(input, max)``, elementwise.
 
-        Derivative: input: ``g`` within the bound and at it. max: ``g`` where the input lies beyond it.
+        Derivative: input: ``g`` where the input is at most max, else 0. max: ``g`` where the input is greater, else 0.
         Shape: that of ``input`` and ``max`` broadcast.
         Dtype: real; the result has PyTorch's result type of the arguments.
 
@@ -1509,7 +1508,7 @@ class TensorMethods:
     def clamp_min(self, min: Operand) -> Tensor:
         """``max(input, min)``, elementwise.
 
-        Derivative: input: ``g`` within the bound and at it. min: ``g`` where the input lies beyond it.
+        Derivative: input: ``g`` where the input is at least min, else 0. min: ``g`` where the input is less, else 0.
         Shape: that of ``input`` and ``min`` broadcast.
         Dtype: real; the result has PyTorch's result type of the arguments.
 
@@ -1537,13 +1536,14 @@ class TensorMethods:
 
         Args:
             input: the input Tensor.
-            min: lower bound, a number or a Tensor; None for none.
-            max: upper bound, a number or a Tensor; None for none. Where min > max, the result is max.
+            min: the lower bound, a number or a Tensor; None for no bound.
+            max: the upper bound, a number or a Tensor; None for no bound. Where min > max, the result is max.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             NotImplementedError: an input is complex.
-            RuntimeError: neither bound is given or one is beyond the range of the result, or the shapes do not broadcast.
+            RuntimeError: neither bound is given, a bound is beyond the range of the result's dtype, or the shapes do not
+                broadcast.
 
         >>> rg.clamp(rg.tensor([-2.0, 0.5, 3.0]), -1, 1)
         tensor([-1. ,  0.5,  1. ])
@@ -1570,8 +1570,9 @@ class TensorMethods:
         tensor([1., 1.])
         """
     def conj(self) -> Tensor:
-        """``Re(input) - i Im(input)``, elementwise: the complex conjugate; a real Tensor itself, of which NumPy's
-        ``np.conj`` gives a copy.
+        """``Re(input) - i Im(input)``, elementwise: the complex conjugate.
+
+        A real Tensor is returned itself; ``np.conj`` of it returns a copy.
 
         Derivative: ``conj(g)``.
         Shape: any; the result has the input's shape.
@@ -1584,7 +1585,7 @@ class TensorMethods:
         tensor([1.-2.j], dtype=complex64)
         """
     def conj_physical(self) -> Tensor:
-        """``Re(input) - i Im(input)``, elementwise: the complex conjugate, always in memory of its own.
+        """``Re(input) - i Im(input)``, elementwise: the complex conjugate, always a copy.
 
         Derivative: ``conj(g)``.
         Shape: any; the result has the input's shape.
@@ -1599,8 +1600,9 @@ class TensorMethods:
     def conj_physical_(self) -> Tensor:
         """In-place form of ``conj_physical``: the result replaces the values of the Tensor, which is returned."""
     def conjugate(self) -> Tensor:
-        """``Re(input) - i Im(input)``, elementwise: the complex conjugate; a real Tensor itself, of which NumPy's
-        ``np.conj`` gives a copy.
+        """``Re(input) - i Im(input)``, elementwise: the complex conjugate.
+
+        A real Tensor is returned itself; ``np.conj`` of it returns a copy.
 
         Derivative: ``conj(g)``.
         Shape: any; the result has the input's shape.
@@ -1626,17 +1628,17 @@ class TensorMethods:
         True
         """
     def copy(self, order: builtins.str = 'C') -> Tensor:
-        """``out = self``, copied: NumPy's name of ``clone()``.
+        """``out = self``, copied: NumPy's name for ``clone()``.
 
         Derivative: ``g``.
         Shape: any; the result has the input's shape.
         Dtype: any; the result has the input's dtype.
 
         Args:
-            order: as in NumPy, without effect: the layout is that of ``clone``.
+            order: accepted for compatibility with NumPy, without effect; the layout is that of ``clone``.
 
         Raises:
-            ValueError: ``order`` is none of C, F, A and K.
+            ValueError: ``order`` is not C, F, A or K.
 
         >>> x = rg.ones(2)
         >>> y = x.copy()
@@ -1648,8 +1650,8 @@ class TensorMethods:
         """``self = src``: copy the elements of ``src`` into this Tensor.
 
         Derivative: self: 0. src: ``g``, summed where it broadcasts.
-        Shape: ``src`` broadcasts to that of ``self``.
-        Dtype: any; ``src`` takes the dtype and device of ``self``.
+        Shape: ``src`` broadcasts to the shape of ``self``.
+        Dtype: any; ``src`` is converted to the dtype and device of ``self``.
 
         Args:
             src: a Tensor, an array or a number.
@@ -1684,14 +1686,14 @@ class TensorMethods:
     def corrcoef(self) -> Tensor:
         """``R_ij = C_ij / sqrt(C_ii C_jj)``: the correlation coefficients of the rows, from their covariances ``C``.
 
-        Derivative: that of the formula; NaN for a row without deviation, and of real numbers 0 where rounding made a
-        coefficient larger than 1.
-        Shape: (variables, observations) to (variables, variables); of one variable, (n) or 0-d, the result is 0-d.
+        Derivative: that of the formula; NaN for a row with deviation 0. For real numbers it is 0 where rounding made a
+        coefficient exceed 1.
+        Shape: (variables, observations) to (variables, variables); a single variable, (n) or 0-d, gives a 0-d result.
         Dtype: floating and complex; integers become the default dtype.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: more than 2 dimensions, or bools.
+            RuntimeError: the input has more than 2 dimensions, or holds bools.
 
         >>> rg.corrcoef(rg.tensor([[0.0, 2.0, 1.0], [0.0, 4.0, 2.0]]))
         tensor([[1., 1.],
@@ -1735,8 +1737,8 @@ class TensorMethods:
         Dtype: any; the result is int64.
 
         Args:
-            input: the elements that are counted.
-            dim: a dimension or several; all for None and ``()``.
+            input: the elements to count.
+            dim: one dimension or several; None and ``()`` mean all.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -1749,25 +1751,26 @@ class TensorMethods:
         """``C_ij = sum_k (x_ik - mean_i) (x_jk - mean_j)^* / (n - correction)``: the covariances of the rows.
 
         Derivative: that of the formula.
-        Shape: (variables, observations) to (variables, variables); of one variable, (n) or 0-d, the result is 0-d.
+        Shape: (variables, observations) to (variables, variables); a single variable, (n) or 0-d, gives a 0-d result.
         Dtype: floating and complex; integers become the default dtype.
 
         Args:
-            input: a row per variable.
+            input: the observations, one row per variable.
             correction: the number to subtract from the number of observations.
-            fweights: how often each observation counts, integers (n).
-            aweights: how much each observation counts, (n).
+            fweights: how often each observation is repeated, integers (n).
+            aweights: the relative weight of each observation, (n).
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: more than 2 dimensions, bools, or weights that do not fit or are negative.
+            RuntimeError: the input has more than 2 dimensions or holds bools, or weights are negative or have a wrong
+                shape.
 
         >>> rg.cov(rg.tensor([[0.0, 2.0], [0.0, 4.0]]))
         tensor([[2., 4.],
                 [4., 8.]])
         """
     def cpu(self, memory_format: builtins.object = None) -> Tensor:
-        """``out = self``, on the CPU; ``self`` itself if it is there already.
+        """``out = self``, on the CPU; ``self`` itself if it is on the CPU already.
 
         Derivative: ``g`` on the device of the input.
         Shape: any; the result has the input's shape.
@@ -1783,7 +1786,7 @@ class TensorMethods:
         """``y_i = input_(i+1) other_(i+2) - input_(i+2) other_(i+1)``, indices modulo 3: ``linalg.cross``.
 
         Derivative: input: ``cross(other, g)``; other: ``cross(g, input)``.
-        Shape: the same number of dimensions, which broadcast, with length 3 along ``dim``.
+        Shape: both have the same number of dimensions and length 3 along ``dim``; the other dimensions broadcast.
         Dtype: any but bool; the result has PyTorch's result type.
 
         Args:
@@ -1794,20 +1797,20 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
-            RuntimeError: the dimension has not length 3 in both, or the shapes do not fit.
+            RuntimeError: the dimension does not have length 3 in both, or the shapes do not broadcast.
 
         >>> rg.cross(rg.tensor([1.0, 0.0, 0.0]), rg.tensor([0.0, 1.0, 0.0]))
         tensor([0., 0., 1.])
         """
     def cuda(self, device: builtins.int | DeviceLike | None = None, non_blocking: builtins.bool = False, memory_format: builtins.object = None) -> Tensor:
-        """``out = self``, on a GPU; ``self`` itself if it is there already.
+        """``out = self``, on a GPU; ``self`` itself if it is on that GPU already.
 
         Derivative: ``g`` on the device of the input.
         Shape: any; the result has the input's shape.
         Dtype: any; the result has the input's dtype.
 
         Args:
-            device: a number or ``"cuda:N"``; None for the current GPU.
+            device: the number of the GPU or ``"cuda:N"``; None for the current GPU.
             non_blocking: accepted for compatibility; transfers are synchronous.
             memory_format: accepted for compatibility, without effect.
 
@@ -1821,7 +1824,7 @@ class TensorMethods:
     def cummax(self, dim: Dim) -> ValuesIndices:
         """``y_i = max(x_0, ..., x_i)`` along ``dim``, with its index; NaN from the first NaN on.
 
-        Derivative: ``g`` summed at the element with the index, the last of equal elements.
+        Derivative: each ``g`` is added at the element with the returned index, the last of equal elements.
         Shape: any; the result has the input's shape.
         Dtype: any but complex; values have the dtype of the input, indices are int64.
 
@@ -1844,7 +1847,7 @@ class TensorMethods:
     def cummax(self, *, axis: Dim) -> ValuesIndices:
         """``y_i = max(x_0, ..., x_i)`` along ``dim``, with its index; NaN from the first NaN on.
 
-        Derivative: ``g`` summed at the element with the index, the last of equal elements.
+        Derivative: each ``g`` is added at the element with the returned index, the last of equal elements.
         Shape: any; the result has the input's shape.
         Dtype: any but complex; values have the dtype of the input, indices are int64.
 
@@ -1867,7 +1870,7 @@ class TensorMethods:
     def cummin(self, dim: Dim) -> ValuesIndices:
         """``y_i = min(x_0, ..., x_i)`` along ``dim``, with its index; NaN from the first NaN on.
 
-        Derivative: ``g`` summed at the element with the index, the last of equal elements.
+        Derivative: each ``g`` is added at the element with the returned index, the last of equal elements.
         Shape: any; the result has the input's shape.
         Dtype: any but complex; values have the dtype of the input, indices are int64.
 
@@ -1890,7 +1893,7 @@ class TensorMethods:
     def cummin(self, *, axis: Dim) -> ValuesIndices:
         """``y_i = min(x_0, ..., x_i)`` along ``dim``, with its index; NaN from the first NaN on.
 
-        Derivative: ``g`` summed at the element with the index, the last of equal elements.
+        Derivative: each ``g`` is added at the element with the returned index, the last of equal elements.
         Shape: any; the result has the input's shape.
         Dtype: any but complex; values have the dtype of the input, indices are int64.
 
@@ -1913,15 +1916,15 @@ class TensorMethods:
     def cumprod(self, dim: Dim, *, dtype: DTypeLike | None = None) -> Tensor:
         """``y_i = x_0 * ... * x_i`` along ``dim``.
 
-        Derivative: ``x_0 ... x_(i-1) sum_(k >= i) g_k x_(i+1) ... x_k``, without a division: correct for zeros, to
-        every order.
+        Derivative: ``x_0 ... x_(i-1) sum_(k >= i) g_k x_(i+1) ... x_k``, without a division, so that derivatives of every
+        order are correct for zeros.
         Shape: any; the result has the input's shape.
         Dtype: any; the result for integers and bools is int64.
 
         Args:
             input: the input Tensor.
             dim: the dimension.
-            dtype: convert the input first.
+            dtype: the dtype to which the input is converted first.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -1936,15 +1939,15 @@ class TensorMethods:
     def cumprod(self, *, axis: Dim, dtype: DTypeLike | None = None) -> Tensor:
         """``y_i = x_0 * ... * x_i`` along ``dim``.
 
-        Derivative: ``x_0 ... x_(i-1) sum_(k >= i) g_k x_(i+1) ... x_k``, without a division: correct for zeros, to
-        every order.
+        Derivative: ``x_0 ... x_(i-1) sum_(k >= i) g_k x_(i+1) ... x_k``, without a division, so that derivatives of every
+        order are correct for zeros.
         Shape: any; the result has the input's shape.
         Dtype: any; the result for integers and bools is int64.
 
         Args:
             input: the input Tensor.
             dim: the dimension.
-            dtype: convert the input first.
+            dtype: the dtype to which the input is converted first.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -1965,7 +1968,7 @@ class TensorMethods:
     def cumsum(self, dim: Dim, *, dtype: DTypeLike | None = None) -> Tensor:
         """``y_i = x_0 + ... + x_i`` along ``dim``.
 
-        float16 and float32 run in double precision and are rounded once.
+        float16 and float32 are summed in double precision and rounded once.
 
         Derivative: ``sum_(k >= i) g_k``, the cumulative sum of ``g`` from the end.
         Shape: any; the result has the input's shape.
@@ -1974,7 +1977,7 @@ class TensorMethods:
         Args:
             input: the input Tensor.
             dim: the dimension.
-            dtype: convert the input first.
+            dtype: the dtype to which the input is converted first.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -1987,7 +1990,7 @@ class TensorMethods:
     def cumsum(self, *, axis: Dim, dtype: DTypeLike | None = None) -> Tensor:
         """``y_i = x_0 + ... + x_i`` along ``dim``.
 
-        float16 and float32 run in double precision and are rounded once.
+        float16 and float32 are summed in double precision and rounded once.
 
         Derivative: ``sum_(k >= i) g_k``, the cumulative sum of ``g`` from the end.
         Shape: any; the result has the input's shape.
@@ -1996,7 +1999,7 @@ class TensorMethods:
         Args:
             input: the input Tensor.
             dim: the dimension.
-            dtype: convert the input first.
+            dtype: the dtype to which the input is converted first.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -2049,7 +2052,7 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers.
+            RuntimeError: the matrices are not square, or do not have dtype float32, float64 or complex.
 
         >>> rg.det(rg.tensor([[3.0]]))
         tensor(3.)
@@ -2077,7 +2080,7 @@ class TensorMethods:
         """``out[.., i, i + offset] = input[.., i]``: matrices with the last dimension on their diagonal, else 0.
 
         Derivative: the diagonal of ``g``.
-        Shape: (*, n) to (*, m, m) with ``m = n + |offset|``, of which the last two become ``dim1`` and ``dim2``.
+        Shape: (*, n) to (*, m, m) with ``m = n + |offset|``, of which the last two are moved to ``dim1`` and ``dim2``.
         Dtype: any; the result has the input's dtype.
 
         Args:
@@ -2117,7 +2120,7 @@ class TensorMethods:
         """``out[.., i] = input[.., i, .., i + offset, ..]``: a view of the diagonals of the matrices in two dimensions.
 
         Derivative: ``g`` on the diagonals, 0 elsewhere.
-        Shape: without ``dim1`` and ``dim2``, and with the diagonal's length as the last dimension.
+        Shape: the input's without ``dim1`` and ``dim2``, followed by the length of the diagonal.
         Dtype: any; the result has the input's dtype.
 
         Args:
@@ -2138,12 +2141,12 @@ class TensorMethods:
         """``diagonal(out, offset, dim1, dim2) = src``, in a copy of the input.
 
         Derivative: input: ``g``, 0 on the diagonal. src: the diagonal of ``g``.
-        Shape: the input's, kept; src has that of ``diagonal(input, offset, dim1, dim2)``.
+        Shape: the input's, preserved; src has the shape of ``diagonal(input, offset, dim1, dim2)``.
         Dtype: any; the result has the input's dtype.
 
         Args:
             input: a Tensor of at least two dimensions.
-            src: the diagonal.
+            src: the values of the diagonal.
             offset: the number of the diagonal: 0 for the main diagonal, > 0 above, < 0 below.
             dim1: the dimension of the rows.
             dim2: the dimension of the columns.
@@ -2151,7 +2154,7 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: a dimension is out of range.
-            RuntimeError: src has not the diagonal's shape, or the two dimensions are the same.
+            RuntimeError: src does not have the shape of the diagonal, or the two dimensions are the same.
 
         >>> rg.diagonal_scatter(rg.zeros(2, 2), rg.ones(2))
         tensor([[1., 0.],
@@ -2168,8 +2171,8 @@ class TensorMethods:
             input: the input Tensor.
             n: the number of repetitions; 0 returns a copy.
             dim: the dimension, by default the last.
-            prepend: values to concatenate before the input, of its shape except along ``dim``.
-            append: values to concatenate after the input.
+            prepend: values to concatenate before the input, with the input's shape except along ``dim``.
+            append: values to concatenate after the input, likewise.
 
         Raises:
             IndexError: ``dim`` is out of range.
@@ -2209,15 +2212,15 @@ class TensorMethods:
         2
         """
     def dist(self, other: Operand, p: builtins.float = 2) -> Tensor:
-        """``norm(input - other, p)``: the distance of two vectors of all elements.
+        """``norm(input - other, p)``: the distance between the two inputs as vectors.
 
-        Derivative: input: as ``norm`` at the difference; other: the negative. So 0 where the distance is 0.
-        Shape: any that broadcast; the result is 0-d.
+        Derivative: input: that of ``norm`` at the difference, 0 where the distance is 0; other: the negative of that.
+        Shape: the inputs broadcast; the result is 0-d.
         Dtype: floating and complex, whose distance is real.
 
         Args:
-            input: one vector.
-            other: the other vector.
+            input: the first vector.
+            other: the second vector.
             p: the order of the norm, any number.
 
         Raises:
@@ -2242,7 +2245,7 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: an unknown rounding mode, or with one an integer divided by 0.
+            RuntimeError: the rounding mode is unknown, or with a rounding mode an integer is divided by 0.
 
         >>> rg.div(rg.tensor([7.0, -7.0]), 2)
         tensor([ 3.5, -3.5])
@@ -2266,7 +2269,7 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: an unknown rounding mode, or with one an integer divided by 0.
+            RuntimeError: the rounding mode is unknown, or with a rounding mode an integer is divided by 0.
 
         >>> rg.div(rg.tensor([7.0, -7.0]), 2)
         tensor([ 3.5, -3.5])
@@ -2283,8 +2286,8 @@ class TensorMethods:
         Dtype: any, the same for all arguments and the result.
 
         Args:
-            input: one vector.
-            tensor: the other.
+            input: the first vector.
+            tensor: the other vector.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -2297,7 +2300,7 @@ class TensorMethods:
         """``self.to(float64)``; itself where it has that dtype already.
 
         Derivative: ``g`` in the input's dtype.
-        Shape: any, kept.
+        Shape: any, preserved.
         Dtype: any to float64.
 
         Args:
@@ -2308,15 +2311,15 @@ class TensorMethods:
         """
     @overload
     def dsplit(self, indices_or_sections: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
-        """``[x[:, :, a:b], ...]``: views of equal pieces along dimension 2, or of those between the given positions.
+        """``[x[:, :, a:b], ...]``: views of equal pieces along dimension 2, or pieces between given positions.
 
         Derivative: ``g`` of the pieces, each at its position.
-        Shape: that of the input except for this dimension.
+        Shape: each piece has the input's shape except along this dimension.
         Dtype: any; the result has the input's dtype.
 
         Args:
             input: the input Tensor.
-            indices_or_sections: the number of pieces, or the positions of the cuts.
+            indices_or_sections: the number of pieces, or the positions at which to split.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -2327,15 +2330,15 @@ class TensorMethods:
         """
     @overload
     def dsplit(self, *, indices: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
-        """``[x[:, :, a:b], ...]``: views of equal pieces along dimension 2, or of those between the given positions.
+        """``[x[:, :, a:b], ...]``: views of equal pieces along dimension 2, or pieces between given positions.
 
         Derivative: ``g`` of the pieces, each at its position.
-        Shape: that of the input except for this dimension.
+        Shape: each piece has the input's shape except along this dimension.
         Dtype: any; the result has the input's dtype.
 
         Args:
             input: the input Tensor.
-            indices_or_sections: the number of pieces, or the positions of the cuts.
+            indices_or_sections: the number of pieces, or the positions at which to split.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -2346,15 +2349,15 @@ class TensorMethods:
         """
     @overload
     def dsplit(self, *, sections: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
-        """``[x[:, :, a:b], ...]``: views of equal pieces along dimension 2, or of those between the given positions.
+        """``[x[:, :, a:b], ...]``: views of equal pieces along dimension 2, or pieces between given positions.
 
         Derivative: ``g`` of the pieces, each at its position.
-        Shape: that of the input except for this dimension.
+        Shape: each piece has the input's shape except along this dimension.
         Dtype: any; the result has the input's dtype.
 
         Args:
             input: the input Tensor.
-            indices_or_sections: the number of pieces, or the positions of the cuts.
+            indices_or_sections: the number of pieces, or the positions at which to split.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -2394,7 +2397,7 @@ class TensorMethods:
     def eq_(self, other: Operand) -> Tensor:
         """In-place form of ``eq``: the result replaces the values of the Tensor, which is returned."""
     def equal(self, other: Tensor) -> builtins.bool:
-        """``input == other`` everywhere and of one shape, as a Python bool; false where there is a NaN.
+        """``input == other`` everywhere, with equal shapes, as a Python bool; False if there is a NaN.
 
         Derivative: none.
         Shape: any; different shapes are not equal.
@@ -2429,7 +2432,7 @@ class TensorMethods:
     def erf_(self) -> Tensor:
         """In-place form of ``erf``: the result replaces the values of the Tensor, which is returned."""
     def erfc(self) -> Tensor:
-        """``1 - erf(input)``, elementwise, accurate where it is tiny, too.
+        """``1 - erf(input)``, elementwise, accurate also where it is tiny.
 
         Derivative: ``-g * 2 / sqrt(pi) * e^(-input^2)``.
         Shape: any; the result has the input's shape.
@@ -2495,8 +2498,8 @@ class TensorMethods:
     def expand(self, *sizes: Size, **keywords: Size) -> Tensor:
         """``out[i, j] = input[0, j]``: a view in which dimensions of length 1 are repeated to the given lengths.
 
-        Since elements share memory, the result can only be filled with one value. Views of it whose elements do not share
-        memory can be written.
+        Since elements share memory, the result can only be filled with one value. Views of the result whose elements do not
+        share memory can be written.
 
         Derivative: ``g`` summed over the repeated dimensions.
         Shape: (*) to ``sizes``, which may prepend new dimensions.
@@ -2516,7 +2519,7 @@ class TensorMethods:
         """``self.expand(other.shape)``.
 
         Derivative: ``g`` summed over the repeated dimensions; none to ``other``.
-        Shape: any that broadcasts to that of ``other``.
+        Shape: any that broadcasts to the shape of ``other``.
         Dtype: any; the result has the input's dtype.
 
         Args:
@@ -2529,7 +2532,7 @@ class TensorMethods:
         (3, 2)
         """
     def expm1(self) -> Tensor:
-        """``e^input - 1``, elementwise, accurate near 0, too.
+        """``e^input - 1``, elementwise, accurate also near 0.
 
         Derivative: ``g * exp(input)``.
         Shape: any; the result has the input's shape.
@@ -2544,7 +2547,7 @@ class TensorMethods:
     def expm1_(self) -> Tensor:
         """In-place form of ``expm1``: the result replaces the values of the Tensor, which is returned."""
     def exponential_(self, lambd: builtins.float = 1.0, *, generator: Generator | None = None) -> Tensor:
-        """Write numbers of density ``lambd * e^(-lambd * x)`` for x >= 0 over every element.
+        """Fill the Tensor with numbers x >= 0 of density ``lambd * e^(-lambd * x)``.
 
         Derivative: zero for the overwritten values.
         Shape: any; the result has the input's shape.
@@ -2585,15 +2588,15 @@ class TensorMethods:
         """``self[i, i, ...] = fill_value``, in place; the Tensor is returned.
 
         Derivative: ``g``, 0 on the diagonal.
-        Shape: two dimensions, or more of one length.
-        Dtype: all.
+        Shape: two dimensions, or more dimensions of equal length.
+        Dtype: any.
 
         Args:
             fill_value: the number.
             wrap: continue in a tall matrix: a new diagonal begins one row after each square block.
 
         Raises:
-            RuntimeError: there are fewer than two dimensions, or more of several lengths.
+            RuntimeError: there are fewer than two dimensions, or more than two of different lengths.
 
         >>> rg.zeros(2, 3).fill_diagonal_(5)
         tensor([[5., 0., 0.],
@@ -2604,7 +2607,7 @@ class TensorMethods:
 
         Derivative: zero.
         Shape: any; the result has the input's shape.
-        Dtype: real; the result has the input's, integers stay as they are.
+        Dtype: real; the result has the input's dtype, integers stay as they are.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -2650,7 +2653,7 @@ class TensorMethods:
 
         Args:
             input: the input Tensor.
-            dims: the dimensions, one by one or as a sequence.
+            dims: the dimensions, as separate arguments or as a sequence.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -2665,7 +2668,7 @@ class TensorMethods:
         """``flip(input, 1)``.
 
         Derivative: ``g`` flipped.
-        Shape: (m, n, *), kept.
+        Shape: (m, n, *), preserved.
         Dtype: any; the result has the input's dtype.
 
         Raises:
@@ -2679,7 +2682,7 @@ class TensorMethods:
         """``flip(input, 0)``.
 
         Derivative: ``g`` flipped.
-        Shape: (n, *), kept.
+        Shape: (n, *), preserved.
         Dtype: any; the result has the input's dtype.
 
         Raises:
@@ -2693,7 +2696,7 @@ class TensorMethods:
         """``self.to(float32)``; itself where it has that dtype already.
 
         Derivative: ``g`` in the input's dtype.
-        Shape: any, kept.
+        Shape: any, preserved.
         Dtype: any to float32.
 
         Args:
@@ -2705,13 +2708,13 @@ class TensorMethods:
     def float_power(self, exponent: Operand) -> Tensor:
         """``input^exponent``, elementwise, in double precision.
 
-        Derivative: as that of ``pow``.
+        Derivative: that of ``pow``.
         Shape: any; the arguments broadcast, and the result has their common shape.
         Dtype: float64; complex128 where an operand is complex.
 
         Args:
             input: the base.
-            exponent: the power it is raised to.
+            exponent: the exponent, a Tensor or a number.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -2723,11 +2726,11 @@ class TensorMethods:
     def float_power_(self, exponent: Operand) -> Tensor:
         """In-place form of ``float_power``: the result replaces the values of the Tensor, which is returned."""
     def floor(self) -> Tensor:
-        """``floor(input)``, elementwise: the largest whole number not above.
+        """``floor(input)``, elementwise: the largest whole number not above the input.
 
         Derivative: zero.
         Shape: any; the result has the input's shape.
-        Dtype: real; the result has the input's, integers stay as they are.
+        Dtype: real; the result has the input's dtype, integers stay as they are.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -2759,7 +2762,7 @@ class TensorMethods:
     def floor_divide_(self, other: Operand) -> Tensor:
         """In-place form of ``floor_divide``: the result replaces the values of the Tensor, which is returned."""
     def fmax(self, other: Operand) -> Tensor:
-        """``max(input, other)``, elementwise; the other one where one is NaN.
+        """``max(input, other)``, elementwise; where one operand is NaN, the other operand.
 
         Derivative: ``g`` to the larger; to the input at ties.
         Shape: any; the arguments broadcast, and the result has their common shape.
@@ -2778,7 +2781,7 @@ class TensorMethods:
         tensor([3., 2.])
         """
     def fmin(self, other: Operand) -> Tensor:
-        """``min(input, other)``, elementwise; the other one where one is NaN.
+        """``min(input, other)``, elementwise; where one operand is NaN, the other operand.
 
         Derivative: ``g`` to the smaller; to the input at ties.
         Shape: any; the arguments broadcast, and the result has their common shape.
@@ -2799,7 +2802,7 @@ class TensorMethods:
     def fmod(self, other: Operand) -> Tensor:
         """``input - trunc(input / other) * other``, elementwise: the remainder of C, with the dividend's sign.
 
-        Derivative: input: ``g``; other: ``-g * trunc(input / other)``; at a jump that of the piece farther from 0.
+        Derivative: input: ``g``; other: ``-g * trunc(input / other)``; at a jump, that of the piece farther from 0.
         Shape: any; the arguments broadcast, and the result has their common shape.
         Dtype: any; the result has PyTorch's result type of the arguments.
 
@@ -2817,9 +2820,9 @@ class TensorMethods:
     def fmod_(self, other: Operand) -> Tensor:
         """In-place form of ``fmod``: the result replaces the values of the Tensor, which is returned."""
     def frac(self) -> Tensor:
-        """``input - trunc(input)``, elementwise: what is behind the point, with the sign of the input.
+        """``input - trunc(input)``, elementwise: the fractional part, with the sign of the input.
 
-        Derivative: ``g``, at whole numbers, too.
+        Derivative: ``g``, also at whole numbers.
         Shape: any; the result has the input's shape.
         Dtype: floating only.
 
@@ -2835,9 +2838,9 @@ class TensorMethods:
     def frexp(self) -> FrexpResult:
         """``input = mantissa * 2 ** exponent`` with ``0.5 <= |mantissa| < 1``, or both 0, elementwise.
 
-        Derivative: of the mantissa ``g / 2 ** exponent``; the exponent has none.
-        Shape: any; both results have the input's.
-        Dtype: real floating; the mantissa has the input's, the exponent is int32.
+        Derivative: mantissa: ``g / 2 ** exponent``; exponent: none.
+        Shape: any; both results have the input's shape.
+        Dtype: real floating; the mantissa has the input's dtype, the exponent is int32.
 
         Returns: (mantissa, exponent).
 
@@ -2902,7 +2905,7 @@ class TensorMethods:
 
         Derivative: none.
         Shape: any; the arguments broadcast, and the result has their common shape.
-        Dtype: integers; the inputs' common one.
+        Dtype: integers; the result has the common dtype of the inputs.
 
         Args:
             input: the input Tensor.
@@ -2923,7 +2926,7 @@ class TensorMethods:
 
         Derivative: none.
         Shape: any; the arguments broadcast, and the result has their common shape.
-        Dtype: compared in PyTorch's result type; the result is of bools.
+        Dtype: any, compared in PyTorch's result type; the result is bool.
 
         Args:
             input: the input Tensor.
@@ -2940,14 +2943,14 @@ class TensorMethods:
     def ge_(self, other: Operand) -> Tensor:
         """In-place form of ``ge``: the result replaces the values of the Tensor, which is returned."""
     def geometric_(self, p: builtins.float, *, generator: Generator | None = None) -> Tensor:
-        """Write counts ``k = 1, 2, ...`` with probability ``(1 - p)^(k - 1) p`` over every element.
+        """Fill the Tensor with counts ``k = 1, 2, ...`` of probability ``(1 - p)^(k - 1) p``.
 
         Derivative: zero for the overwritten values.
         Shape: any; the result has the input's shape.
         Dtype: all but bool and complex.
 
         Args:
-            p: the probability of an end, in ``(0, 1)``.
+            p: the probability of success in each trial, in ``(0, 1)``.
             generator: the random number generator, by default the default generator.
 
         Raises:
@@ -2958,11 +2961,11 @@ class TensorMethods:
         True
         """
     def geqrf(self) -> GeqrfResult:
-        """R of ``input = Q @ R`` with the reflections whose product is Q, as LAPACK's geqrf.
+        """R of ``input = Q @ R`` and the reflections whose product is Q, in the format of LAPACK's geqrf.
 
         Derivative: none; ``linalg.qr`` has one.
-        Shape: ``(..., m, n)``; ``(..., m, n)`` and ``(..., min(m, n))``.
-        Dtype: float32, float64 and complex; the results have the input's.
+        Shape: ``(..., m, n)`` to ``(..., m, n)`` and ``(..., min(m, n))``.
+        Dtype: float32, float64 and complex; the results have the input's dtype.
 
         Returns: (a, tau): R is ``a.triu()``, and Q ``linalg.householder_product(a, tau)``.
 
@@ -2989,7 +2992,7 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: an input has not one dimension.
+            RuntimeError: input or vec2 is not a vector.
 
         >>> rg.outer(rg.tensor([1.0, 2.0]), rg.tensor([3.0, 4.0]))
         tensor([[3., 4.],
@@ -3002,7 +3005,7 @@ class TensorMethods:
 
         Derivative: none.
         Shape: any; the arguments broadcast, and the result has their common shape.
-        Dtype: compared in PyTorch's result type; the result is of bools.
+        Dtype: any, compared in PyTorch's result type; the result is bool.
 
         Args:
             input: the input Tensor.
@@ -3023,7 +3026,7 @@ class TensorMethods:
 
         Derivative: none.
         Shape: any; the arguments broadcast, and the result has their common shape.
-        Dtype: compared in PyTorch's result type; the result is of bools.
+        Dtype: any, compared in PyTorch's result type; the result is bool.
 
         Args:
             input: the input Tensor.
@@ -3044,7 +3047,7 @@ class TensorMethods:
 
         Derivative: none.
         Shape: any; the arguments broadcast, and the result has their common shape.
-        Dtype: compared in PyTorch's result type; the result is of bools.
+        Dtype: any, compared in PyTorch's result type; the result is bool.
 
         Args:
             input: the input Tensor.
@@ -3064,7 +3067,7 @@ class TensorMethods:
         """``self.to(float16)``; itself where it has that dtype already.
 
         Derivative: ``g`` in the input's dtype.
-        Shape: any, kept.
+        Shape: any, preserved.
         Dtype: any to float16.
 
         Args:
@@ -3076,7 +3079,7 @@ class TensorMethods:
     def hardshrink(self, lambd: builtins.float = 0.5) -> Tensor:
         """``input`` where ``|input| > lambd``, else 0.
 
-        Derivative: ``g`` where ``|input| > lambd``, else, and at the bounds, 0.
+        Derivative: ``g`` where ``|input| > lambd``, 0 elsewhere and at the bounds.
         Shape: any; the result has the input's shape.
         Dtype: real floating; the result has the input's dtype.
 
@@ -3099,8 +3102,8 @@ class TensorMethods:
         Dtype: real; the result is uint64.
 
         Args:
-            input: the elements.
-            dim: a dimension or several; all for None and ``()``.
+            input: the elements to combine.
+            dim: one dimension or several; None and ``()`` mean all.
             keepdim: keep the reduced dimensions, with length 1.
             mode: 0, exclusive or, is the only mode.
 
@@ -3118,7 +3121,7 @@ class TensorMethods:
 
         Derivative: none.
         Shape: any; the arguments broadcast, and the result has their common shape.
-        Dtype: real numbers, both of one dtype, which is the result's.
+        Dtype: real, the same for both arguments and the result.
 
         Args:
             input: the input Tensor.
@@ -3137,7 +3140,7 @@ class TensorMethods:
     def histc(self, bins: builtins.int = 100, min: builtins.float = 0, max: builtins.float = 0) -> Tensor:
         """``y_b = sum_i [e_b <= x_i < e_(b+1)]``: the number of elements in each of ``bins`` equal intervals.
 
-        Intervals are closed on the left, the last one on both sides. Elements outside are ignored.
+        Intervals contain their left end, and the last one also its right end. Elements outside the range are ignored.
 
         Derivative: none.
         Shape: any; the result is (bins).
@@ -3163,7 +3166,7 @@ class TensorMethods:
         Elements outside of all intervals are ignored.
 
         Derivative: none.
-        Shape: any; ``(bins,)`` and ``(bins + 1,)``.
+        Shape: any to ``(bins,)`` and ``(bins + 1,)``.
         Dtype: real floating; the result has the input's dtype.
 
         Args:
@@ -3172,7 +3175,7 @@ class TensorMethods:
             range: the first and the last edge of equal intervals; by default the smallest and the largest
                 element, or a range of length 1 if they are equal.
             weight: the weight of each element, in the input's shape and dtype; by default 1.
-            density: whether to divide by the sum and by the widths, so that the integral is 1.
+            density: whether to divide by the sum and by the widths of the intervals, so that the integral is 1.
 
         Returns: (hist, bin_edges).
 
@@ -3186,17 +3189,17 @@ class TensorMethods:
         """
     @overload
     def hsplit(self, indices_or_sections: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
-        """``[x[:, :a], x[:, a:b], ...]``: views of equal pieces along dimension 1, or of those between the given positions.
+        """``[x[:, :a], x[:, a:b], ...]``: views of equal pieces along dimension 1, or pieces between given positions.
 
         Vectors are split along dimension 0.
 
         Derivative: ``g`` of the pieces, each at its position.
-        Shape: that of the input except for this dimension.
+        Shape: each piece has the input's shape except along this dimension.
         Dtype: any; the result has the input's dtype.
 
         Args:
             input: the input Tensor.
-            indices_or_sections: the number of pieces, or the positions of the cuts.
+            indices_or_sections: the number of pieces, or the positions at which to split.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -3207,17 +3210,17 @@ class TensorMethods:
         """
     @overload
     def hsplit(self, *, indices: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
-        """``[x[:, :a], x[:, a:b], ...]``: views of equal pieces along dimension 1, or of those between the given positions.
+        """``[x[:, :a], x[:, a:b], ...]``: views of equal pieces along dimension 1, or pieces between given positions.
 
         Vectors are split along dimension 0.
 
         Derivative: ``g`` of the pieces, each at its position.
-        Shape: that of the input except for this dimension.
+        Shape: each piece has the input's shape except along this dimension.
         Dtype: any; the result has the input's dtype.
 
         Args:
             input: the input Tensor.
-            indices_or_sections: the number of pieces, or the positions of the cuts.
+            indices_or_sections: the number of pieces, or the positions at which to split.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -3228,17 +3231,17 @@ class TensorMethods:
         """
     @overload
     def hsplit(self, *, sections: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
-        """``[x[:, :a], x[:, a:b], ...]``: views of equal pieces along dimension 1, or of those between the given positions.
+        """``[x[:, :a], x[:, a:b], ...]``: views of equal pieces along dimension 1, or pieces between given positions.
 
         Vectors are split along dimension 0.
 
         Derivative: ``g`` of the pieces, each at its position.
-        Shape: that of the input except for this dimension.
+        Shape: each piece has the input's shape except along this dimension.
         Dtype: any; the result has the input's dtype.
 
         Args:
             input: the input Tensor.
-            indices_or_sections: the number of pieces, or the positions of the cuts.
+            indices_or_sections: the number of pieces, or the positions at which to split.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -3287,7 +3290,7 @@ class TensorMethods:
     def i0_(self) -> Tensor:
         """In-place form of ``i0``: the result replaces the values of the Tensor, which is returned."""
     def igamma(self, other: Operand) -> Tensor:
-        """``1 / gamma(input) * integral_0^other t^(input - 1) e^-t dt``, elementwise: the lower part, in ``[0, 1]``.
+        """``1 / gamma(input) * integral_0^other t^(input - 1) e^-t dt``, elementwise: the lower incomplete gamma function.
 
         Derivative: input: by differences of order 16 in float64, to about ten digits (PyTorch has none); other:
         ``g * other^(input - 1) e^-other / gamma(input)``.
@@ -3311,7 +3314,7 @@ class TensorMethods:
     def igamma_(self, other: Operand) -> Tensor:
         """In-place form of ``igamma``: the result replaces the values of the Tensor, which is returned."""
     def igammac(self, other: Operand) -> Tensor:
-        """``1 - igamma(input, other)``, elementwise, without loss of digits: the upper part of the integral.
+        """``1 - igamma(input, other)``, elementwise, without cancellation: the upper incomplete gamma function.
 
         Derivative: input: by differences of order 16 in float64, to about ten digits (PyTorch has none); other:
         ``-g * other^(input - 1) e^-other / gamma(input)``.
@@ -3343,7 +3346,7 @@ class TensorMethods:
         """``out[.., index[i], ..] += alpha * source[.., i, ..]``, from a copy of the input.
 
         Derivative: input: ``g``. source: ``alpha * g`` at the positions.
-        Shape: the input's, preserved; source has it except for ``dim``, whose length is that of the index.
+        Shape: the input's, preserved; source has the same shape, except for the length of the index along ``dim``.
         Dtype: any, preserved; source has the dtype of the input.
 
         Args:
@@ -3366,7 +3369,7 @@ class TensorMethods:
         """``out[.., index[i], ..] += alpha * source[.., i, ..]``, from a copy of the input.
 
         Derivative: input: ``g``. source: ``alpha * g`` at the positions.
-        Shape: the input's, preserved; source has it except for ``dim``, whose length is that of the index.
+        Shape: the input's, preserved; source has the same shape, except for the length of the index along ``dim``.
         Dtype: any, preserved; source has the dtype of the input.
 
         Args:
@@ -3391,7 +3394,7 @@ class TensorMethods:
         """``out[.., index[i], ..] = source[.., i, ..]``, in a copy of the input.
 
         Derivative: input: ``g``, 0 at the positions. source: ``g`` at the positions, only for the last of repeats.
-        Shape: the input's, preserved; source has it except for ``dim``, whose length is that of the index.
+        Shape: the input's, preserved; source has the same shape, except for the length of the index along ``dim``.
         Dtype: any, preserved; source has the dtype of the input.
 
         Args:
@@ -3413,7 +3416,7 @@ class TensorMethods:
         """``out[.., index[i], ..] = source[.., i, ..]``, in a copy of the input.
 
         Derivative: input: ``g``, 0 at the positions. source: ``g`` at the positions, only for the last of repeats.
-        Shape: the input's, preserved; source has it except for ``dim``, whose length is that of the index.
+        Shape: the input's, preserved; source has the same shape, except for the length of the index along ``dim``.
         Dtype: any, preserved; source has the dtype of the input.
 
         Args:
@@ -3504,50 +3507,50 @@ class TensorMethods:
         """In-place form of ``index_put``: the result replaces the values of the Tensor, which is returned."""
     @overload
     def index_reduce(self, dim: builtins.int, index: Tensor, source: Tensor, reduce: Literal['prod', 'mean', 'amax', 'amin'], *, include_self: builtins.bool = True) -> Tensor:
-        """``input`` with the slices of ``source`` reduced into positions along ``dim``: as ``index_add``, other than sums.
+        """``input`` with the slices of ``source`` reduced into positions along ``dim``: ``index_add`` for other reductions.
 
-        Derivative: input, source: that of the reduction; for amax and amin divided equally among all that equal the
+        Derivative: input, source: that of the reduction; for amax and amin divided equally among all elements equal to the
         extreme value.
-        Shape: input any; index ``(n,)``; source the input's with n along ``dim``; the result has the input's.
-        Dtype: input and source one; index integers.
+        Shape: index ``(n,)``; source has the input's shape with length n along ``dim``; the result has the input's shape.
+        Dtype: any, the same for input, source and result; index holds integers.
 
         Args:
             input: the input Tensor.
             dim: the dimension.
-            index: which position each slice of the source goes to; one may occur several times.
+            index: the position that each slice of the source goes to; a position may repeat.
             source: the slices.
-            reduce: how values for one position are put together.
-            include_self: whether the input's values take part where something is written.
+            reduce: how values for one position are reduced: ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
+            include_self: whether the reductions include the input's values at the written positions.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: a position is out of range.
-            RuntimeError: the source does not fit, the dtypes differ, or the reduction is unknown.
+            RuntimeError: the source has a wrong shape, the dtypes differ, or the reduction is unknown.
 
         >>> rg.index_reduce(rg.ones(2), 0, rg.tensor([0, 0, 1]), rg.tensor([2.0, 3.0, 4.0]), "prod")
         tensor([6., 4.])
         """
     @overload
     def index_reduce(self, *, axis: builtins.int, index: Tensor, source: Tensor, reduce: Literal['prod', 'mean', 'amax', 'amin'], include_self: builtins.bool = True) -> Tensor:
-        """``input`` with the slices of ``source`` reduced into positions along ``dim``: as ``index_add``, other than sums.
+        """``input`` with the slices of ``source`` reduced into positions along ``dim``: ``index_add`` for other reductions.
 
-        Derivative: input, source: that of the reduction; for amax and amin divided equally among all that equal the
+        Derivative: input, source: that of the reduction; for amax and amin divided equally among all elements equal to the
         extreme value.
-        Shape: input any; index ``(n,)``; source the input's with n along ``dim``; the result has the input's.
-        Dtype: input and source one; index integers.
+        Shape: index ``(n,)``; source has the input's shape with length n along ``dim``; the result has the input's shape.
+        Dtype: any, the same for input, source and result; index holds integers.
 
         Args:
             input: the input Tensor.
             dim: the dimension.
-            index: which position each slice of the source goes to; one may occur several times.
+            index: the position that each slice of the source goes to; a position may repeat.
             source: the slices.
-            reduce: how values for one position are put together.
-            include_self: whether the input's values take part where something is written.
+            reduce: how values for one position are reduced: ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
+            include_self: whether the reductions include the input's values at the written positions.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: a position is out of range.
-            RuntimeError: the source does not fit, the dtypes differ, or the reduction is unknown.
+            RuntimeError: the source has a wrong shape, the dtypes differ, or the reduction is unknown.
 
         >>> rg.index_reduce(rg.ones(2), 0, rg.tensor([0, 0, 1]), rg.tensor([2.0, 3.0, 4.0]), "prod")
         tensor([6., 4.])
@@ -3574,7 +3577,7 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: a position is negative or too large, or the index is not a vector.
-            RuntimeError: the index is not of integers, or the input has no elements and a position is out of range.
+            RuntimeError: the index does not hold integers, or the input has no elements and a position is out of range.
 
         >>> rg.index_select(rg.tensor([[1, 2], [3, 4]]), 1, rg.tensor([1, 1]))
         tensor([[2, 2],
@@ -3596,7 +3599,7 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: a position is negative or too large, or the index is not a vector.
-            RuntimeError: the index is not of integers, or the input has no elements and a position is out of range.
+            RuntimeError: the index does not hold integers, or the input has no elements and a position is out of range.
 
         >>> rg.index_select(rg.tensor([[1, 2], [3, 4]]), 1, rg.tensor([1, 1]))
         tensor([[2, 2],
@@ -3624,7 +3627,7 @@ class TensorMethods:
         """``self.to(int32)``; itself where it has that dtype already.
 
         Derivative: none.
-        Shape: any, kept.
+        Shape: any, preserved.
         Dtype: any to int32.
 
         Args:
@@ -3643,7 +3646,7 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             LinAlgError: a matrix is singular.
-            RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers.
+            RuntimeError: the matrices are not square, or do not have dtype float32, float64 or complex.
 
         >>> rg.inverse(rg.tensor([[2.0]]))
         tensor([[0.5]])
@@ -3691,7 +3694,7 @@ class TensorMethods:
 
         Derivative: none.
         Shape: any; the arguments broadcast, and the result has their common shape.
-        Dtype: any, the same for both; the result is of bools.
+        Dtype: any, the same for both; the result is bool.
 
         Args:
             input: the input Tensor.
@@ -3708,7 +3711,7 @@ class TensorMethods:
         tensor([ True, False])
         """
     def isfinite(self) -> Tensor:
-        """``|input| < inf``: neither infinite nor NaN; of a complex number, both parts.
+        """``|input| < inf``: neither infinite nor NaN, elementwise; for complex numbers, whether both parts are finite.
 
         Derivative: none.
         Shape: any; the result has the input's shape.
@@ -3721,7 +3724,7 @@ class TensorMethods:
         tensor([ True, False, False])
         """
     def isinf(self) -> Tensor:
-        """``|input| = inf``; of a complex number, either part.
+        """``|input| = inf``, elementwise; for complex numbers, whether either part is infinite.
 
         Derivative: none.
         Shape: any; the result has the input's shape.
@@ -3734,7 +3737,7 @@ class TensorMethods:
         tensor([False,  True])
         """
     def isnan(self) -> Tensor:
-        """``input`` is not a number; of a complex number, either part.
+        """Whether ``input`` is NaN, elementwise; for complex numbers, whether either part is.
 
         Derivative: none.
         Shape: any; the result has the input's shape.
@@ -3775,11 +3778,11 @@ class TensorMethods:
         tensor([False,  True])
         """
     def isreal(self) -> Tensor:
-        """``imag(input) == 0``, elementwise: everywhere, where numbers are not complex.
+        """``imag(input) == 0``, elementwise; True everywhere for real dtypes.
 
         Derivative: none.
         Shape: any; the result has the input's shape.
-        Dtype: all; bool.
+        Dtype: any; the result is bool.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -3788,13 +3791,13 @@ class TensorMethods:
         tensor([ True, False])
         """
     def istft(self, n_fft: builtins.int, hop_length: builtins.int | None = None, win_length: builtins.int | None = None, window: Tensor | None = None, center: builtins.bool = True, normalized: builtins.bool = False, onesided: builtins.bool | None = None, length: builtins.int | None = None, return_complex: builtins.bool = False) -> Tensor:
-        """The signal whose frames' spectra come nearest to the given ones: the inverse of ``stft`` with the same arguments.
+        """The signal whose ``stft`` is nearest to the input: the inverse of ``stft`` with the same arguments.
 
         The frames are weighted by the window, added where they overlap, and divided by the sum of the squared windows.
 
-        Derivative: input, window: that of these operations.
-        Shape: ``(F, T)`` or ``(B, F, T)``; ``(B, length)``.
-        Dtype: complex; real, or complex with ``return_complex``.
+        Derivative: input, window: that of these steps.
+        Shape: ``(F, T)`` or ``(B, F, T)`` to ``(length,)`` or ``(B, length)``.
+        Dtype: complex; the result is real, or complex with ``return_complex``.
 
         Args:
             input: the input Tensor.
@@ -3802,15 +3805,16 @@ class TensorMethods:
             hop_length: the step between frames, by default ``n_fft // 4``.
             win_length: the length of the window, in the middle of a frame; by default ``n_fft``.
             window: the weights within a frame, by default ones.
-            center: whether ``stft`` padded; the padding is cut off.
+            center: whether ``stft`` padded the signal; the padding is removed.
             normalized: whether ``stft`` divided by ``sqrt(n_fft)``.
             onesided: whether frequencies were left out; by default where ``F`` is not ``n_fft``.
-            length: the length of the result, cut or filled up with zeros; by default what the frames cover.
+            length: the length of the result, which is cropped or padded with zeros; by default all points covered by
+                frames.
             return_complex: whether the signal is complex.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: the lengths do not fit, the input is not complex, or windows leave a gap.
+            RuntimeError: a length is out of range, the input is not complex, or windows leave a gap.
 
         Source: Griffin and Lim, Signal estimation from modified short-time Fourier transform, 1984.
 
@@ -3822,12 +3826,12 @@ class TensorMethods:
         """``y[i p + k, j q + l] = input[i, j] * other[k, l]``: the Kronecker product, in any number of dimensions.
 
         Derivative: input: the sum of ``g * other`` over each block; other: the sum of ``input_block * g`` over the blocks.
-        Shape: (m, n, ...) and (p, q, ...) to (m p, n q, ...); the one with fewer dimensions gets leading ones.
+        Shape: (m, n, ...) and (p, q, ...) to (m p, n q, ...); the shorter shape is extended by leading ones.
         Dtype: any; the result has PyTorch's result type of the arguments.
 
         Args:
             input: each element is the factor of one block.
-            other: the array that each block is a multiple of.
+            other: the Tensor of which each block is a multiple.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -3838,15 +3842,15 @@ class TensorMethods:
     def kthvalue(self, k: builtins.int, dim: Dim = -1, keepdim: builtins.bool = False, *, axis: Dim = -1, keepdims: builtins.bool = False) -> ValuesIndices:
         """``sort(input, dim)[k - 1]``: the ``k``-th smallest element along ``dim``, and its index.
 
-        NaN counts as the largest.
+        NaN counts as the largest element.
 
-        Derivative: ``g`` at the element with the index; equal elements are counted in their order.
-        Shape: any; the results are without the dimension (length 1 with ``keepdim``).
+        Derivative: ``g`` at the element with the index; equal elements are ranked in their order.
+        Shape: any; the dimension is removed, or has length 1 with ``keepdim``.
         Dtype: any but complex; values have the dtype of the input, indices are int64.
 
         Args:
             input: the input Tensor.
-            k: the rank, from 1.
+            k: the rank, counted from 1.
             dim: the dimension, by default the last.
             keepdim: keep the reduced dimensions, with length 1.
 
@@ -3863,11 +3867,11 @@ class TensorMethods:
         ValuesIndices(values=tensor(2.), indices=tensor(2))
         """
     def lcm(self, other: Operand) -> Tensor:
-        """The least common multiple ``|input * other| / gcd(input, other)``, elementwise; 0 where either is.
+        """The least common multiple ``|input * other| / gcd(input, other)``, elementwise; 0 where either operand is 0.
 
         Derivative: none.
         Shape: any; the arguments broadcast, and the result has their common shape.
-        Dtype: integers; the inputs' common one.
+        Dtype: integers; the result has the common dtype of the inputs.
 
         Args:
             input: the input Tensor.
@@ -3891,7 +3895,7 @@ class TensorMethods:
         Dtype: floating; integers become the default dtype.
 
         Args:
-            input: the factor.
+            input: the first factor.
             other: the exponent, usually integers.
 
         Raises:
@@ -3908,7 +3912,7 @@ class TensorMethods:
 
         Derivative: none.
         Shape: any; the arguments broadcast, and the result has their common shape.
-        Dtype: compared in PyTorch's result type; the result is of bools.
+        Dtype: any, compared in PyTorch's result type; the result is bool.
 
         Args:
             input: the input Tensor.
@@ -3934,11 +3938,11 @@ class TensorMethods:
         Args:
             input: the value at weight 0.
             end: the value at weight 1.
-            weight: how far from ``input`` to ``end``; any number.
+            weight: the fraction of the way from ``input`` to ``end``; may lie outside ``[0, 1]``.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: the dtypes differ, or the number ``weight`` is beyond their range.
+            RuntimeError: the dtypes differ, or the number ``weight`` is beyond the range of the dtype.
             NotImplementedError: the Tensors are not floating.
 
         >>> rg.lerp(rg.tensor([0.0, 10.0]), rg.tensor([10.0, 20.0]), 0.25)
@@ -3951,7 +3955,7 @@ class TensorMethods:
 
         Derivative: none.
         Shape: any; the arguments broadcast, and the result has their common shape.
-        Dtype: compared in PyTorch's result type; the result is of bools.
+        Dtype: any, compared in PyTorch's result type; the result is bool.
 
         Args:
             input: the input Tensor.
@@ -3972,7 +3976,7 @@ class TensorMethods:
 
         Derivative: none.
         Shape: any; the arguments broadcast, and the result has their common shape.
-        Dtype: compared in PyTorch's result type; the result is of bools.
+        Dtype: any, compared in PyTorch's result type; the result is bool.
 
         Args:
             input: the input Tensor.
@@ -4035,7 +4039,7 @@ class TensorMethods:
     def log10_(self) -> Tensor:
         """In-place form of ``log10``: the result replaces the values of the Tensor, which is returned."""
     def log1p(self) -> Tensor:
-        """``log(1 + input)``, elementwise, accurate near 0, too; -inf at -1, NaN below.
+        """``log(1 + input)``, elementwise, accurate also near 0; -inf at -1, NaN below.
 
         Derivative: ``g / (1 + input)``; infinite at -1.
         Shape: any; the result has the input's shape.
@@ -4067,15 +4071,15 @@ class TensorMethods:
     def log_(self) -> Tensor:
         """In-place form of ``log``: the result replaces the values of the Tensor, which is returned."""
     def log_normal_(self, mean: builtins.float = 1.0, std: builtins.float = 2.0, *, generator: Generator | None = None) -> Tensor:
-        """Write ``e^(mean + std * z)``, z being normal with mean 0 and variance 1, over every element.
+        """Fill the Tensor with ``e^(mean + std * z)``, where z is normal with mean 0 and variance 1.
 
-        Derivative: zero for what was there before.
+        Derivative: zero for the overwritten values.
         Shape: any; the result has the input's shape.
         Dtype: floating.
 
         Args:
             mean: the mean of the logarithm.
-            std: its standard deviation, above 0.
+            std: the standard deviation of the logarithm, above 0.
             generator: the random number generator, by default the default generator.
 
         Raises:
@@ -4091,12 +4095,12 @@ class TensorMethods:
 
         Derivative: ``g - softmax(input) sum(g)``, the sum along ``dim``.
         Shape: any; the result has the input's shape.
-        Dtype: real floating, kept; anything with ``dtype``.
+        Dtype: real floating, preserved; with ``dtype`` any, which is converted first.
 
         Args:
             input: the input Tensor.
             dim: the dimension of the sum.
-            dtype: convert the input first.
+            dtype: the dtype to which the input is converted first.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -4112,12 +4116,12 @@ class TensorMethods:
 
         Derivative: ``g - softmax(input) sum(g)``, the sum along ``dim``.
         Shape: any; the result has the input's shape.
-        Dtype: real floating, kept; anything with ``dtype``.
+        Dtype: real floating, preserved; with ``dtype`` any, which is converted first.
 
         Args:
             input: the input Tensor.
             dim: the dimension of the sum.
-            dtype: convert the input first.
+            dtype: the dtype to which the input is converted first.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -4168,8 +4172,8 @@ class TensorMethods:
     def logcumsumexp(self, dim: Dim) -> Tensor:
         """``y_i = log(exp(x_0) + ... + exp(x_i))`` along ``dim``, without overflow; in double precision, rounded once.
 
-        Derivative: ``sum_(k >= i) g_k exp(x_i - y_k)``; NaN at infinities that are their own running result, as in PyTorch:
-        at ``inf`` and at a ``-inf`` that no number precedes.
+        Derivative: ``sum_(k >= i) g_k exp(x_i - y_k)``; NaN, as in PyTorch, at ``inf`` and at a ``-inf`` that is preceded
+        only by ``-inf``.
         Shape: any; the result has the input's shape.
         Dtype: floating and complex; integers become the default dtype.
 
@@ -4188,8 +4192,8 @@ class TensorMethods:
     def logcumsumexp(self, *, axis: Dim) -> Tensor:
         """``y_i = log(exp(x_0) + ... + exp(x_i))`` along ``dim``, without overflow; in double precision, rounded once.
 
-        Derivative: ``sum_(k >= i) g_k exp(x_i - y_k)``; NaN at infinities that are their own running result, as in PyTorch:
-        at ``inf`` and at a ``-inf`` that no number precedes.
+        Derivative: ``sum_(k >= i) g_k exp(x_i - y_k)``; NaN, as in PyTorch, at ``inf`` and at a ``-inf`` that is preceded
+        only by ``-inf``.
         Shape: any; the result has the input's shape.
         Dtype: floating and complex; integers become the default dtype.
 
@@ -4213,8 +4217,8 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers.
-            LinAlgError: in the derivative: a matrix is singular.
+            RuntimeError: the matrices are not square, or do not have dtype float32, float64 or complex.
+            LinAlgError: in the backward pass: a matrix is singular.
 
         >>> rg.logdet(rg.tensor([[2.0, 0.0], [0.0, 0.5]]))
         tensor(0.)
@@ -4317,15 +4321,15 @@ class TensorMethods:
         """In-place form of ``logit``: the result replaces the values of the Tensor, which is returned."""
     @overload
     def logsumexp(self, dim: Dims, keepdim: builtins.bool = False, *, keepdims: builtins.bool = False) -> Tensor:
-        """``log(sum(exp(input)))`` over one dimension or several, without overflow; -inf where all elements are.
+        """``log(sum(exp(input)))`` over one dimension or several, without overflow; -inf where all elements are -inf.
 
         Derivative: ``g softmax(input)``; NaN where all elements are -inf.
-        Shape: the input's without ``dim``; with ``keepdim`` these have length 1.
+        Shape: the input's without the dimensions ``dim``, which with ``keepdim`` have length 1.
         Dtype: floating; integers and bools become the default dtype.
 
         Args:
             input: the input Tensor.
-            dim: a dimension or several.
+            dim: one dimension or several.
             keepdim: keep the reduced dimensions, with length 1.
 
         Raises:
@@ -4337,15 +4341,15 @@ class TensorMethods:
         """
     @overload
     def logsumexp(self, *, axis: Dims, keepdim: builtins.bool = False, keepdims: builtins.bool = False) -> Tensor:
-        """``log(sum(exp(input)))`` over one dimension or several, without overflow; -inf where all elements are.
+        """``log(sum(exp(input)))`` over one dimension or several, without overflow; -inf where all elements are -inf.
 
         Derivative: ``g softmax(input)``; NaN where all elements are -inf.
-        Shape: the input's without ``dim``; with ``keepdim`` these have length 1.
+        Shape: the input's without the dimensions ``dim``, which with ``keepdim`` have length 1.
         Dtype: floating; integers and bools become the default dtype.
 
         Args:
             input: the input Tensor.
-            dim: a dimension or several.
+            dim: one dimension or several.
             keepdim: keep the reduced dimensions, with length 1.
 
         Raises:
@@ -4359,7 +4363,7 @@ class TensorMethods:
         """``self.to(int64)``; itself where it has that dtype already.
 
         Derivative: none.
-        Shape: any, kept.
+        Shape: any, preserved.
         Dtype: any to int64.
 
         Args:
@@ -4373,7 +4377,7 @@ class TensorMethods:
 
         Derivative: none.
         Shape: any; the arguments broadcast, and the result has their common shape.
-        Dtype: compared in PyTorch's result type; the result is of bools.
+        Dtype: any, compared in PyTorch's result type; the result is bool.
 
         Args:
             input: the input Tensor.
@@ -4400,14 +4404,14 @@ class TensorMethods:
         Args:
             input: the matrices.
             pivot: interchange rows.
-            get_infos: give also, per matrix, which pivot is the first to be 0, counted from 1, or 0 for none.
+            get_infos: also return, per matrix, the position of the first zero pivot, counted from 1, or 0.
 
         Returns:
             The tuple ``(LU, pivots)``, or with ``get_infos`` ``(LU, pivots, infos)``.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: as ``linalg.lu_factor``.
+            RuntimeError: the errors of ``linalg.lu_factor``.
 
         >>> packed, pivots = rg.lu(rg.tensor([[2.0]]))
         >>> packed
@@ -4424,14 +4428,14 @@ class TensorMethods:
         Args:
             input: the matrices.
             pivot: interchange rows.
-            get_infos: give also, per matrix, which pivot is the first to be 0, counted from 1, or 0 for none.
+            get_infos: also return, per matrix, the position of the first zero pivot, counted from 1, or 0.
 
         Returns:
             The tuple ``(LU, pivots)``, or with ``get_infos`` ``(LU, pivots, infos)``.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: as ``linalg.lu_factor``.
+            RuntimeError: the errors of ``linalg.lu_factor``.
 
         >>> packed, pivots = rg.lu(rg.tensor([[2.0]]))
         >>> packed
@@ -4441,8 +4445,8 @@ class TensorMethods:
         """``X`` with ``A @ X = input``, from ``LU_data, LU_pivots = lu(A)``: ``linalg.lu_solve``.
 
         Derivative: as ``linalg.lu_solve``.
-        Shape: LU_data (..., n, n), LU_pivots (..., n), input (..., n, k), batches broadcast; X has the input's.
-        Dtype: float32, float64 and complex, the same of LU_data and input; kept; LU_pivots int32.
+        Shape: LU_data (..., n, n), LU_pivots (..., n), input (..., n, k), batches broadcast; X has the input's shape.
+        Dtype: float32, float64 and complex, the same for LU_data and input, preserved; LU_pivots int32.
 
         Args:
             input: the right-hand sides.
@@ -4464,9 +4468,9 @@ class TensorMethods:
     def masked_fill(self, mask: Tensor, value: Number | Tensor) -> Tensor:
         """``value if mask else input``, elementwise.
 
-        Derivative: input: ``g`` where the mask does not hold, else 0. value: the sum of ``g`` where it holds.
+        Derivative: input: ``g`` where the mask is False, else 0. value: the sum of ``g`` where the mask is True.
         Shape: input and mask broadcast.
-        Dtype: any; the input's, kept.
+        Dtype: any; the result has the input's dtype.
 
         Args:
             input: the input Tensor.
@@ -4474,8 +4478,8 @@ class TensorMethods:
             value: a number or a 0-d Tensor.
 
         Raises:
-            RuntimeError: the mask is not of bools, the value has dimensions, is beyond the input's range, or is complex and
-                the input is not.
+            RuntimeError: the mask does not hold bools, the value has dimensions, is beyond the input's range, or is complex
+                and the input is not.
             TypeError: the value is not a number.
 
         >>> rg.masked_fill(rg.tensor([1.0, 2.0]), rg.tensor([True, False]), -1.0)
@@ -4486,18 +4490,19 @@ class TensorMethods:
     def masked_scatter(self, mask: Tensor, source: Tensor) -> Tensor:
         """``out[mask] = source.ravel()[:mask.sum()]``, in a copy of the input.
 
-        Derivative: input: ``g``, 0 where the mask holds. source: ``g`` where the mask holds, in order, and 0 for the rest.
-        Shape: input and mask broadcast to the result's; source has at least as many elements as the mask selects.
+        Derivative: input: ``g``, 0 where the mask is True. source: ``g`` where the mask is True, in order, and 0 for the
+        unused elements.
+        Shape: input and mask broadcast to the result's shape; source has at least as many elements as the mask selects.
         Dtype: any, preserved; source has the dtype of the input.
 
         Args:
             input: the input Tensor.
             mask: a Tensor of bools.
-            source: the elements.
+            source: the values to write, in row-major order.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: the source has too few elements, the mask is not of bools, or the dtypes differ.
+            RuntimeError: the source has too few elements, the mask does not hold bools, or the dtypes differ.
 
         >>> rg.masked_scatter(rg.zeros(3), rg.tensor([True, False, True]), rg.tensor([1.0, 2.0]))
         tensor([1., 0., 2.])
@@ -4526,8 +4531,8 @@ class TensorMethods:
         """``y_ij = sum_k input_ik other_kj``: the product of matrices, vectors, and stacks of matrices.
 
         Derivative: input: ``g @ other^T``; other: ``input^T @ g``.
-        Shape: (..., n, k) and (..., k, m) to (..., n, m), batches broadcast. A vector (k) on the left is a row, on the
-        right a column, whose dimension is gone from the result; two vectors give their inner product.
+        Shape: (..., n, k) and (..., k, m) to (..., n, m), batches broadcast. A vector (k) on the left counts as a row, on
+        the right as a column, and its dimension is dropped from the result; two vectors give their inner product.
         Dtype: any, the same for all arguments and the result.
 
         Args:
@@ -4550,7 +4555,7 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers.
+            RuntimeError: the matrices are not square, or do not have dtype float32, float64 or complex.
 
         Source: N. Higham, The Scaling and Squaring Method for the Matrix Exponential Revisited, 2005; the derivative:
         C. Van Loan, Computing Integrals Involving the Matrix Exponential, 1978.
@@ -4568,11 +4573,11 @@ class TensorMethods:
 
         Args:
             input: the matrices.
-            n: how often; 0 gives the unit matrix, 1 a copy.
+            n: the exponent; 0 gives the identity matrix, 1 a copy.
 
         Raises:
-            RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers.
-            LinAlgError: ``n`` is negative and a matrix singular.
+            RuntimeError: the matrices are not square, or do not have dtype float32, float64 or complex.
+            LinAlgError: ``n`` is negative and a matrix is singular.
             TypeError: ``n`` is not an integer.
 
         >>> rg.matrix_power(rg.tensor([[2.0]]), -1)
@@ -4580,10 +4585,10 @@ class TensorMethods:
         """
     @overload
     def max(self, dim: Dim, keepdim: builtins.bool = False, *, keepdims: builtins.bool = False) -> ValuesIndices:
-        """``max_i x_i`` of all elements; ``max(x, dim)`` along a dimension, ``max(x, y)`` elementwise. NaN if there is any.
+        """``max_i x_i`` of all elements; ``max(x, dim)`` along a dimension, ``max(x, y)`` elementwise. NaN if any x is NaN.
 
-        Derivative: ``max(x)``: ``g`` at the largest element, ties share it evenly; ``max(x, dim)``: ``g`` at the element
-        that the index names; ``max(x, y)``: as ``maximum``.
+        Derivative: ``max(x)``: ``g`` at the largest element, shared evenly by ties; ``max(x, dim)``: ``g`` at the element
+        with the returned index; ``max(x, y)``: that of ``maximum``.
         Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
         Dtype: any but complex; the result has the input's dtype.
 
@@ -4599,7 +4604,7 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             NotImplementedError: an input is complex.
-            RuntimeError: there are no elements at all.
+            RuntimeError: the input has no elements and no ``dim`` is given.
             IndexError: ``dim`` has no elements, or is out of range.
 
         >>> x = rg.tensor([[1.0, 5.0], [3.0, 4.0]])
@@ -4610,10 +4615,10 @@ class TensorMethods:
         """
     @overload
     def max(self, *, axis: Dim, keepdim: builtins.bool = False, keepdims: builtins.bool = False) -> ValuesIndices:
-        """``max_i x_i`` of all elements; ``max(x, dim)`` along a dimension, ``max(x, y)`` elementwise. NaN if there is any.
+        """``max_i x_i`` of all elements; ``max(x, dim)`` along a dimension, ``max(x, y)`` elementwise. NaN if any x is NaN.
 
-        Derivative: ``max(x)``: ``g`` at the largest element, ties share it evenly; ``max(x, dim)``: ``g`` at the element
-        that the index names; ``max(x, y)``: as ``maximum``.
+        Derivative: ``max(x)``: ``g`` at the largest element, shared evenly by ties; ``max(x, dim)``: ``g`` at the element
+        with the returned index; ``max(x, y)``: that of ``maximum``.
         Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
         Dtype: any but complex; the result has the input's dtype.
 
@@ -4629,7 +4634,7 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             NotImplementedError: an input is complex.
-            RuntimeError: there are no elements at all.
+            RuntimeError: the input has no elements and no ``dim`` is given.
             IndexError: ``dim`` has no elements, or is out of range.
 
         >>> x = rg.tensor([[1.0, 5.0], [3.0, 4.0]])
@@ -4640,10 +4645,10 @@ class TensorMethods:
         """
     @overload
     def max(self, dim: Tensor | None = None, keepdim: builtins.bool = False, *, other: Operand | None = None, axis: Tensor | None = None, keepdims: builtins.bool = False) -> Tensor:
-        """``max_i x_i`` of all elements; ``max(x, dim)`` along a dimension, ``max(x, y)`` elementwise. NaN if there is any.
+        """``max_i x_i`` of all elements; ``max(x, dim)`` along a dimension, ``max(x, y)`` elementwise. NaN if any x is NaN.
 
-        Derivative: ``max(x)``: ``g`` at the largest element, ties share it evenly; ``max(x, dim)``: ``g`` at the element
-        that the index names; ``max(x, y)``: as ``maximum``.
+        Derivative: ``max(x)``: ``g`` at the largest element, shared evenly by ties; ``max(x, dim)``: ``g`` at the element
+        with the returned index; ``max(x, y)``: that of ``maximum``.
         Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
         Dtype: any but complex; the result has the input's dtype.
 
@@ -4659,7 +4664,7 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             NotImplementedError: an input is complex.
-            RuntimeError: there are no elements at all.
+            RuntimeError: the input has no elements and no ``dim`` is given.
             IndexError: ``dim`` has no elements, or is out of range.
 
         >>> x = rg.tensor([[1.0, 5.0], [3.0, 4.0]])
@@ -4669,9 +4674,9 @@ class TensorMethods:
         ValuesIndices(values=tensor([5., 4.]), indices=tensor([1, 1]))
         """
     def maximum(self, other: Operand) -> Tensor:
-        """``max(input, other)``, elementwise; NaN where either is.
+        """``max(input, other)``, elementwise; NaN where either operand is NaN.
 
-        Derivative: ``g`` to the larger; halves to both at ties; to both where either is NaN.
+        Derivative: ``g`` to the larger operand; half of it to each at ties; ``g`` to both where either is NaN.
         Shape: any; the arguments broadcast, and the result has their common shape.
         Dtype: real; the result has PyTorch's result type of the arguments.
 
@@ -4696,14 +4701,14 @@ class TensorMethods:
 
         Args:
             input: the input Tensor.
-            dim: a dimension or several; all for None and ``()``.
+            dim: one dimension or several; None and ``()`` mean all.
             keepdim: keep the reduced dimensions, with length 1.
-            dtype: convert the input first.
+            dtype: the dtype to which the input is converted first.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
-            RuntimeError: the input holds integers and no floating ``dtype`` is given; a dimension appears twice.
+            RuntimeError: the input holds integers and no floating ``dtype`` is given, or a dimension appears twice.
 
         >>> rg.mean(rg.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
         tensor([2., 3.])
@@ -4712,7 +4717,7 @@ class TensorMethods:
     def median(self, dim: Dim, keepdim: builtins.bool = False, *, keepdims: builtins.bool = False) -> ValuesIndices:
         """``sort(x)[(n - 1) // 2]`` of all elements, or along ``dim``: the lower of two medians; NaN if an element is NaN.
 
-        Derivative: without ``dim``, ``g`` in equal parts at all elements equal to the median; with ``dim``, ``g`` at the
+        Derivative: without ``dim``, ``g`` shared evenly by all elements equal to the median; with ``dim``, ``g`` at the
         element with the index.
         Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
         Dtype: real floating and integers; the result has the input's dtype.
@@ -4739,7 +4744,7 @@ class TensorMethods:
     def median(self, *, axis: Dim, keepdim: builtins.bool = False, keepdims: builtins.bool = False) -> ValuesIndices:
         """``sort(x)[(n - 1) // 2]`` of all elements, or along ``dim``: the lower of two medians; NaN if an element is NaN.
 
-        Derivative: without ``dim``, ``g`` in equal parts at all elements equal to the median; with ``dim``, ``g`` at the
+        Derivative: without ``dim``, ``g`` shared evenly by all elements equal to the median; with ``dim``, ``g`` at the
         element with the index.
         Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
         Dtype: real floating and integers; the result has the input's dtype.
@@ -4766,7 +4771,7 @@ class TensorMethods:
     def median(self, dim: None = None, keepdim: builtins.bool = False, *, axis: None = None, keepdims: builtins.bool = False) -> Tensor:
         """``sort(x)[(n - 1) // 2]`` of all elements, or along ``dim``: the lower of two medians; NaN if an element is NaN.
 
-        Derivative: without ``dim``, ``g`` in equal parts at all elements equal to the median; with ``dim``, ``g`` at the
+        Derivative: without ``dim``, ``g`` shared evenly by all elements equal to the median; with ``dim``, ``g`` at the
         element with the index.
         Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
         Dtype: real floating and integers; the result has the input's dtype.
@@ -4791,10 +4796,10 @@ class TensorMethods:
         """
     @overload
     def min(self, dim: Dim, keepdim: builtins.bool = False, *, keepdims: builtins.bool = False) -> ValuesIndices:
-        """``min_i x_i`` of all elements; ``min(x, dim)`` along a dimension, ``min(x, y)`` elementwise. NaN if there is any.
+        """``min_i x_i`` of all elements; ``min(x, dim)`` along a dimension, ``min(x, y)`` elementwise. NaN if any x is NaN.
 
-        Derivative: ``min(x)``: ``g`` at the smallest element, ties share it evenly; ``min(x, dim)``: ``g`` at the element
-        that the index names; ``min(x, y)``: as ``minimum``.
+        Derivative: ``min(x)``: ``g`` at the smallest element, shared evenly by ties; ``min(x, dim)``: ``g`` at the element
+        with the returned index; ``min(x, y)``: that of ``minimum``.
         Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
         Dtype: any but complex; the result has the input's dtype.
 
@@ -4810,7 +4815,7 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             NotImplementedError: an input is complex.
-            RuntimeError: there are no elements at all.
+            RuntimeError: the input has no elements and no ``dim`` is given.
             IndexError: ``dim`` has no elements, or is out of range.
 
         >>> rg.min(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), 1).values
@@ -4818,10 +4823,10 @@ class TensorMethods:
         """
     @overload
     def min(self, *, axis: Dim, keepdim: builtins.bool = False, keepdims: builtins.bool = False) -> ValuesIndices:
-        """``min_i x_i`` of all elements; ``min(x, dim)`` along a dimension, ``min(x, y)`` elementwise. NaN if there is any.
+        """``min_i x_i`` of all elements; ``min(x, dim)`` along a dimension, ``min(x, y)`` elementwise. NaN if any x is NaN.
 
-        Derivative: ``min(x)``: ``g`` at the smallest element, ties share it evenly; ``min(x, dim)``: ``g`` at the element
-        that the index names; ``min(x, y)``: as ``minimum``.
+        Derivative: ``min(x)``: ``g`` at the smallest element, shared evenly by ties; ``min(x, dim)``: ``g`` at the element
+        with the returned index; ``min(x, y)``: that of ``minimum``.
         Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
         Dtype: any but complex; the result has the input's dtype.
 
@@ -4837,7 +4842,7 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             NotImplementedError: an input is complex.
-            RuntimeError: there are no elements at all.
+            RuntimeError: the input has no elements and no ``dim`` is given.
             IndexError: ``dim`` has no elements, or is out of range.
 
         >>> rg.min(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), 1).values
@@ -4845,10 +4850,10 @@ class TensorMethods:
         """
     @overload
     def min(self, dim: Tensor | None = None, keepdim: builtins.bool = False, *, other: Operand | None = None, axis: Tensor | None = None, keepdims: builtins.bool = False) -> Tensor:
-        """``min_i x_i`` of all elements; ``min(x, dim)`` along a dimension, ``min(x, y)`` elementwise. NaN if there is any.
+        """``min_i x_i`` of all elements; ``min(x, dim)`` along a dimension, ``min(x, y)`` elementwise. NaN if any x is NaN.
 
-        Derivative: ``min(x)``: ``g`` at the smallest element, ties share it evenly; ``min(x, dim)``: ``g`` at the element
-        that the index names; ``min(x, y)``: as ``minimum``.
+        Derivative: ``min(x)``: ``g`` at the smallest element, shared evenly by ties; ``min(x, dim)``: ``g`` at the element
+        with the returned index; ``min(x, y)``: that of ``minimum``.
         Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
         Dtype: any but complex; the result has the input's dtype.
 
@@ -4864,16 +4869,16 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             NotImplementedError: an input is complex.
-            RuntimeError: there are no elements at all.
+            RuntimeError: the input has no elements and no ``dim`` is given.
             IndexError: ``dim`` has no elements, or is out of range.
 
         >>> rg.min(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), 1).values
         tensor([1., 3.])
         """
     def minimum(self, other: Operand) -> Tensor:
-        """``min(input, other)``, elementwise; NaN where either is.
+        """``min(input, other)``, elementwise; NaN where either operand is NaN.
 
-        Derivative: ``g`` to the smaller; halves to both at ties; to both where either is NaN.
+        Derivative: ``g`` to the smaller operand; half of it to each at ties; ``g`` to both where either is NaN.
         Shape: any; the arguments broadcast, and the result has their common shape.
         Dtype: real; the result has PyTorch's result type of the arguments.
 
@@ -4909,10 +4914,10 @@ class TensorMethods:
                 [3.]])
         """
     def mode(self, dim: Dim = -1, keepdim: builtins.bool = False, *, axis: Dim = -1, keepdims: builtins.bool = False) -> ValuesIndices:
-        """``argmax_v sum_i [x_i = v]``: the most frequent element along ``dim`` (the smallest of ties) and its last index.
+        """``argmax_v sum_i [x_i = v]``: the most frequent element along ``dim`` (the smallest if tied) and its last index.
 
         Derivative: ``g`` at the element with the index.
-        Shape: any; the results are without the dimension (length 1 with ``keepdim``).
+        Shape: any; the dimension is removed, or has length 1 with ``keepdim``.
         Dtype: any but complex; values have the dtype of the input, indices are int64.
 
         Args:
@@ -4935,7 +4940,7 @@ class TensorMethods:
         """``input`` with some dimensions moved to other positions, as a view; the others keep their order.
 
         Derivative: ``g`` with the dimensions moved back.
-        Shape: any; the lengths are permuted.
+        Shape: any; the lengths of the dimensions are permuted.
         Dtype: any; the result has the input's dtype.
 
         Args:
@@ -4946,7 +4951,7 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: a dimension is out of range.
-            RuntimeError: both differ in length, or a dimension is repeated.
+            RuntimeError: source and destination differ in length, or a dimension is repeated.
 
         >>> rg.movedim(rg.zeros(2, 3, 4), 0, -1).shape
         (3, 4, 2)
@@ -4955,7 +4960,7 @@ class TensorMethods:
         """``input`` with some dimensions moved to other positions, as a view; the others keep their order.
 
         Derivative: ``g`` with the dimensions moved back.
-        Shape: any; the lengths are permuted.
+        Shape: any; the lengths of the dimensions are permuted.
         Dtype: any; the result has the input's dtype.
 
         Args:
@@ -4966,7 +4971,7 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: a dimension is out of range.
-            RuntimeError: both differ in length, or a dimension is repeated.
+            RuntimeError: source and destination differ in length, or a dimension is repeated.
 
         >>> rg.movedim(rg.zeros(2, 3, 4), 0, -1).shape
         (3, 4, 2)
@@ -5014,8 +5019,8 @@ class TensorMethods:
 
         Args:
             input: weights, at least 0; they need not sum to 1.
-            num_samples: how many positions per row.
-            replacement: whether one may be drawn again.
+            num_samples: the number of positions per row.
+            replacement: whether a position may be drawn again.
             generator: the random number generator, by default the default generator.
 
         Raises:
@@ -5096,9 +5101,9 @@ class TensorMethods:
 
         Args:
             input: the input Tensor.
-            nan: for NaN, by default 0.
-            posinf: for +inf, by default the largest number of the dtype.
-            neginf: for -inf, by default the smallest number of the dtype.
+            nan: the replacement of NaN, by default 0.
+            posinf: the replacement of +inf, by default the largest number of the dtype.
+            neginf: the replacement of -inf, by default the smallest number of the dtype.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -5117,9 +5122,9 @@ class TensorMethods:
 
         Args:
             input: the input Tensor.
-            dim: a dimension or several; all for None and ``()``.
+            dim: one dimension or several; None and ``()`` mean all.
             keepdim: keep the reduced dimensions, with length 1.
-            dtype: convert the input first.
+            dtype: the dtype to which the input is converted first.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -5133,7 +5138,7 @@ class TensorMethods:
     def nanmedian(self, dim: Dim, keepdim: builtins.bool = False, *, keepdims: builtins.bool = False) -> ValuesIndices:
         """``median`` of the elements that are not NaN; NaN if there are none.
 
-        Derivative: as ``median``.
+        Derivative: that of ``median``.
         Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
         Dtype: real floating and integers; the result has the input's dtype.
 
@@ -5157,7 +5162,7 @@ class TensorMethods:
     def nanmedian(self, *, axis: Dim, keepdim: builtins.bool = False, keepdims: builtins.bool = False) -> ValuesIndices:
         """``median`` of the elements that are not NaN; NaN if there are none.
 
-        Derivative: as ``median``.
+        Derivative: that of ``median``.
         Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
         Dtype: real floating and integers; the result has the input's dtype.
 
@@ -5181,7 +5186,7 @@ class TensorMethods:
     def nanmedian(self, dim: None = None, keepdim: builtins.bool = False, *, axis: None = None, keepdims: builtins.bool = False) -> Tensor:
         """``median`` of the elements that are not NaN; NaN if there are none.
 
-        Derivative: as ``median``.
+        Derivative: that of ``median``.
         Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
         Dtype: real floating and integers; the result has the input's dtype.
 
@@ -5204,22 +5209,23 @@ class TensorMethods:
     def nanquantile(self, q: builtins.float | Tensor, dim: Dim | None = None, keepdim: builtins.bool = False, *, interpolation: Interpolation = 'linear', axis: Dim | None = None, keepdims: builtins.bool = False) -> Tensor:
         """``quantile`` of the elements that are not NaN; NaN if there are none.
 
-        Derivative: as ``quantile``.
-        Shape: any; the result is without the dimension (length 1 with ``keepdim``); a 1-d q prepends a dimension.
-        Dtype: float32 and float64, the same for q; preserved.
+        Derivative: that of ``quantile``.
+        Shape: any; the dimension is removed, or has length 1 with ``keepdim``; a 1-d q prepends a dimension.
+        Dtype: float32 and float64, the same for input, q and result.
 
         Args:
             input: the input Tensor.
             q: a number or a 1-dimensional Tensor, in ``[0, 1]``.
             dim: the dimension, by default the flattened input.
             keepdim: keep the reduced dimensions, with length 1.
-            interpolation: between the two neighbors of a fractional rank: ``"linear"``, ``"lower"``, ``"higher"``,
-                ``"midpoint"`` or ``"nearest"``.
+            interpolation: how to choose a value between the two neighbors of a fractional rank: ``"linear"``, ``"lower"``,
+                ``"higher"``, ``"midpoint"`` or ``"nearest"``.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
-            RuntimeError: a dtype is wrong, the input is empty, ``q`` is outside ``[0, 1]``, or ``interpolation`` unknown.
+            RuntimeError: a dtype is wrong, the input is empty, ``q`` is outside ``[0, 1]``, or ``interpolation`` is
+                not one of these.
 
         >>> rg.nanquantile(rg.tensor([1.0, float("nan"), 3.0]), 0.5)
         tensor(2.)
@@ -5229,18 +5235,18 @@ class TensorMethods:
 
         Derivative: ``g``, repeated along the reduced dimensions; 0 for NaN.
         Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
-        Dtype: floating; the result for integers and bools is int64.
+        Dtype: floating, integers and bools; the result for integers and bools is int64.
 
         Args:
             input: the input Tensor.
-            dim: a dimension or several; all for None and ``()``.
+            dim: one dimension or several; None and ``()`` mean all.
             keepdim: keep the reduced dimensions, with length 1.
-            dtype: convert the input first.
+            dtype: the dtype to which the input is converted first.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
-            RuntimeError: the input is complex; a dimension appears twice.
+            RuntimeError: the input is complex, or a dimension appears twice.
 
         >>> rg.nansum(rg.tensor([1.0, float("nan"), 2.0]))
         tensor(3.)
@@ -5249,7 +5255,7 @@ class TensorMethods:
     def narrow(self, dim: builtins.int, start: builtins.int | Tensor, length: builtins.int) -> Tensor:
         """``input[.., start : start + length, ..]``: a view of consecutive slices along a dimension.
 
-        Derivative: ``g`` at its position, 0 elsewhere.
+        Derivative: ``g`` at the position of each element, 0 elsewhere.
         Shape: (*, n, *) to (*, length, *).
         Dtype: any; the result has the input's dtype.
 
@@ -5272,7 +5278,7 @@ class TensorMethods:
     def narrow(self, *, axis: builtins.int, start: builtins.int | Tensor, length: builtins.int) -> Tensor:
         """``input[.., start : start + length, ..]``: a view of consecutive slices along a dimension.
 
-        Derivative: ``g`` at its position, 0 elsewhere.
+        Derivative: ``g`` at the position of each element, 0 elsewhere.
         Shape: (*, n, *) to (*, length, *).
         Dtype: any; the result has the input's dtype.
 
@@ -5295,7 +5301,7 @@ class TensorMethods:
     def narrow_copy(self, dim: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
         """``narrow(input, dim, start, length)``, copied.
 
-        Derivative: ``g`` at its position, 0 elsewhere.
+        Derivative: ``g`` at the position of each element, 0 elsewhere.
         Shape: (*, n, *) to (*, length, *).
         Dtype: any; the result has the input's dtype.
 
@@ -5318,7 +5324,7 @@ class TensorMethods:
     def narrow_copy(self, *, axis: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
         """``narrow(input, dim, start, length)``, copied.
 
-        Derivative: ``g`` at its position, 0 elsewhere.
+        Derivative: ``g`` at the position of each element, 0 elsewhere.
         Shape: (*, n, *) to (*, length, *).
         Dtype: any; the result has the input's dtype.
 
@@ -5376,7 +5382,7 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: the Tensor is of bools.
+            RuntimeError: the Tensor holds bools.
 
         >>> rg.neg(rg.tensor([1.0, -2.0]))
         tensor([-1.,  2.])
@@ -5392,7 +5398,7 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: the Tensor is of bools.
+            RuntimeError: the Tensor holds bools.
 
         >>> rg.neg(rg.tensor([1.0, -2.0]))
         tensor([-1.,  2.])
@@ -5413,7 +5419,7 @@ class TensorMethods:
         6
         """
     def new_empty(self, *size: Size, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False, **keywords: Size) -> Tensor:
-        """``out[i]`` is whatever the memory held, in the dtype and device of this Tensor.
+        """A Tensor with uninitialized elements, in the dtype and device of this Tensor.
 
         Derivative: none.
         Shape: ``size``.
@@ -5423,7 +5429,7 @@ class TensorMethods:
             size: the lengths of the dimensions; also by the names ``size`` and, as in NumPy, ``shape``.
             dtype: the dtype, by default this Tensor's.
             device: the device, by default this Tensor's.
-            requires_grad: whether the result requires grad.
+            requires_grad: whether the result is a leaf that requires grad.
 
         Raises:
             RuntimeError: a length is negative.
@@ -5443,7 +5449,7 @@ class TensorMethods:
             fill_value: a number, or a Tensor or array of one element.
             dtype: the dtype, by default this Tensor's.
             device: the device, by default this Tensor's.
-            requires_grad: whether the result requires grad.
+            requires_grad: whether the result is a leaf that requires grad.
 
         Raises:
             RuntimeError: a length is negative.
@@ -5462,7 +5468,7 @@ class TensorMethods:
             size: the lengths of the dimensions; also by the names ``size`` and, as in NumPy, ``shape``.
             dtype: the dtype, by default this Tensor's.
             device: the device, by default this Tensor's.
-            requires_grad: whether the result requires grad.
+            requires_grad: whether the result is a leaf that requires grad.
 
         Raises:
             RuntimeError: a length is negative.
@@ -5471,17 +5477,17 @@ class TensorMethods:
         tensor([1., 1.])
         """
     def new_tensor(self, data: builtins.object, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False) -> Tensor:
-        """``data`` as a new leaf on memory of its own, with this Tensor's dtype and device.
+        """``data`` as a new leaf with its own memory, in this Tensor's dtype and on its device.
 
         Derivative: none.
-        Shape: that of the data.
+        Shape: the shape of the data.
         Dtype: this Tensor's.
 
         Args:
             data: a number, nested sequences of numbers, an array or a Tensor.
             dtype: the dtype, by default this Tensor's.
             device: the device, by default this Tensor's.
-            requires_grad: whether the result requires grad.
+            requires_grad: whether the result is a leaf that requires grad.
 
         Raises:
             TypeError: the data are not numeric.
@@ -5501,7 +5507,7 @@ class TensorMethods:
             size: the lengths of the dimensions; also by the names ``size`` and, as in NumPy, ``shape``.
             dtype: the dtype, by default this Tensor's.
             device: the device, by default this Tensor's.
-            requires_grad: whether the result requires grad.
+            requires_grad: whether the result is a leaf that requires grad.
 
         Raises:
             RuntimeError: a length is negative.
@@ -5510,15 +5516,15 @@ class TensorMethods:
         tensor([0, 0])
         """
     def nextafter(self, other: Operand) -> Tensor:
-        """The floating number next to ``input`` in the direction of ``other``, elementwise; ``other`` where they are equal.
+        """The floating number next to ``input`` in the direction of ``other``, elementwise; ``other`` if both are equal.
 
         Derivative: none.
         Shape: any; the arguments broadcast, and the result has their common shape.
-        Dtype: real floating; the inputs' common one.
+        Dtype: real floating; the result has the common dtype of the inputs.
 
         Args:
             input: the input Tensor.
-            other: where to go.
+            other: the number that gives the direction.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -5535,12 +5541,12 @@ class TensorMethods:
         """``i`` with ``x_i != 0``: the indices of the elements that are not zero, in row-major order.
 
         Derivative: none.
-        Shape: any (n dimensions); (count, n), or with ``as_tuple`` n results (count); a 0-d input counts as (1).
+        Shape: any with n dimensions to (count, n), or with ``as_tuple`` to n results (count); a 0-d input counts as (1).
         Dtype: any; the result is int64.
 
         Args:
             input: the input Tensor.
-            as_tuple: a Tensor per dimension, with which the input may be indexed.
+            as_tuple: return one Tensor per dimension; this tuple can index the input.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -5554,12 +5560,12 @@ class TensorMethods:
         """``i`` with ``x_i != 0``: the indices of the elements that are not zero, in row-major order.
 
         Derivative: none.
-        Shape: any (n dimensions); (count, n), or with ``as_tuple`` n results (count); a 0-d input counts as (1).
+        Shape: any with n dimensions to (count, n), or with ``as_tuple`` to n results (count); a 0-d input counts as (1).
         Dtype: any; the result is int64.
 
         Args:
             input: the input Tensor.
-            as_tuple: a Tensor per dimension, with which the input may be indexed.
+            as_tuple: return one Tensor per dimension; this tuple can index the input.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -5572,8 +5578,8 @@ class TensorMethods:
         """The first ``size`` rows of ``nonzero(input)``, padded with ``fill_value``.
 
         Derivative: none.
-        Shape: any; ``(size, ndim)``.
-        Dtype: all; int64.
+        Shape: any to ``(size, ndim)``.
+        Dtype: any; the result is int64.
 
         Args:
             input: the input Tensor.
@@ -5592,18 +5598,18 @@ class TensorMethods:
     def norm(self, p: builtins.float | Literal['fro', 'nuc'] | None = 'fro', dim: Dims | None = None, keepdim: builtins.bool = False, dtype: DTypeLike | None = None, *, axis: Dims | None = None, keepdims: builtins.bool = False) -> Tensor:
         """``(sum_i |x_i|^p)^(1/p)`` of all elements, or over one or several dimensions.
 
-        Derivative: ``g sign(x) (|x| / norm)^(p-1)``; 0 where the norm is 0 and, but for ``p = 2``, where ``x`` is 0.
-        Infinite p: ``g sign(x)`` at the extreme, ties share it evenly. ``p = 0``: zeros.
+        Derivative: ``g sign(x) (|x| / norm)^(p-1)``; 0 where the norm is 0 and, except for ``p = 2``, where ``x`` is 0.
+        Infinite p: ``g sign(x)`` at the extreme element, shared evenly by equal extremes. ``p = 0``: zeros.
         Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
         Dtype: floating and complex; the result is real.
 
         Args:
             input: the elements of the vector.
             p: any number: 0 counts the non-zeros, ``inf`` and ``-inf`` give the largest and the smallest ``|x_i|``;
-                ``"fro"`` and None are 2; ``"nuc"`` is the sum of a matrix's singular values.
-            dim: a dimension or several, by default all.
+                ``"fro"`` and None mean 2; ``"nuc"`` is the sum of a matrix's singular values.
+            dim: one dimension or several, by default all.
             keepdim: keep the reduced dimensions, with length 1.
-            dtype: convert the input first, to a dtype that is not narrower.
+            dtype: the dtype to which the input is converted first; not narrower than the input's.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -5614,7 +5620,7 @@ class TensorMethods:
         (tensor(5.), tensor(7.))
         """
     def normal_(self, mean: builtins.float = 0.0, std: builtins.float = 1.0, *, generator: Generator | None = None) -> Tensor:
-        """``self[i] ~ N(mean, std^2)``: write normal numbers over every element.
+        """``self[i] ~ N(mean, std^2)``: fill the Tensor with normal numbers.
 
         Derivative: zero for the overwritten values.
         Shape: any; the result has the input's shape.
@@ -5669,12 +5675,12 @@ class TensorMethods:
         """``linalg.householder_product(input, input2)``, by LAPACK's name.
 
         Derivative: ``linalg.householder_product``'s.
-        Shape: ``(..., m, n)`` and ``(..., k)``; ``(..., m, n)``.
+        Shape: ``(..., m, n)`` and ``(..., k)`` to ``(..., m, n)``.
         Dtype: float32, float64 and complex, the same for all arguments and the result.
 
         Args:
             input: the input Tensor.
-            input2: the factors tau.
+            input2: the factors ``tau`` of the reflections.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -5689,12 +5695,12 @@ class TensorMethods:
         """``linalg.householder_product(input, input2)``, by LAPACK's name.
 
         Derivative: ``linalg.householder_product``'s.
-        Shape: ``(..., m, n)`` and ``(..., k)``; ``(..., m, n)``.
+        Shape: ``(..., m, n)`` and ``(..., k)`` to ``(..., m, n)``.
         Dtype: float32, float64 and complex, the same for all arguments and the result.
 
         Args:
             input: the input Tensor.
-            input2: the factors tau.
+            input2: the factors ``tau`` of the reflections.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -5710,15 +5716,15 @@ class TensorMethods:
 
         Derivative: that of the product.
         Shape: input ``(..., m, k)``, tau ``(..., k)``, other ``(..., m, n)``, or ``(..., n, m)`` without ``left``; the
-            result has other's.
-        Dtype: float32, float64 and complex, all one; the result has it.
+        result has the shape of other.
+        Dtype: float32, float64 and complex, the same for all arguments and the result.
 
         Args:
             input: the input Tensor.
-            tau: the factors.
+            tau: the factors ``tau_i``.
             other: the matrix to be multiplied.
             left: multiply by Q from the left.
-            transpose: whether to take the adjoint of Q.
+            transpose: multiply by ``Q^H`` instead of Q.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -5734,15 +5740,15 @@ class TensorMethods:
 
         Derivative: that of the product.
         Shape: input ``(..., m, k)``, tau ``(..., k)``, other ``(..., m, n)``, or ``(..., n, m)`` without ``left``; the
-            result has other's.
-        Dtype: float32, float64 and complex, all one; the result has it.
+        result has the shape of other.
+        Dtype: float32, float64 and complex, the same for all arguments and the result.
 
         Args:
             input: the input Tensor.
-            tau: the factors.
+            tau: the factors ``tau_i``.
             other: the matrix to be multiplied.
             left: multiply by Q from the left.
-            transpose: whether to take the adjoint of Q.
+            transpose: multiply by ``Q^H`` instead of Q.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -5758,15 +5764,15 @@ class TensorMethods:
 
         Derivative: that of the product.
         Shape: input ``(..., m, k)``, tau ``(..., k)``, other ``(..., m, n)``, or ``(..., n, m)`` without ``left``; the
-            result has other's.
-        Dtype: float32, float64 and complex, all one; the result has it.
+        result has the shape of other.
+        Dtype: float32, float64 and complex, the same for all arguments and the result.
 
         Args:
             input: the input Tensor.
-            tau: the factors.
+            tau: the factors ``tau_i``.
             other: the matrix to be multiplied.
             left: multiply by Q from the left.
-            transpose: whether to take the adjoint of Q.
+            transpose: multiply by ``Q^H`` instead of Q.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -5789,7 +5795,7 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: an input has not one dimension.
+            RuntimeError: input or vec2 is not a vector.
 
         >>> rg.outer(rg.tensor([1.0, 2.0]), rg.tensor([3.0, 4.0]))
         tensor([[3., 4.],
@@ -5799,7 +5805,7 @@ class TensorMethods:
         """``out.shape[i] = input.shape[dims[i]]``: a view with permuted dimensions.
 
         Derivative: ``g`` with its dimensions in the inverse order.
-        Shape: any; the lengths are permuted.
+        Shape: any; the lengths of the dimensions are permuted.
         Dtype: any; the result has the input's dtype.
 
         Args:
@@ -5828,7 +5834,7 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             LinAlgError: the algorithm did not converge.
-            RuntimeError: the input is not a matrix, or not of float32, float64 or complex numbers.
+            RuntimeError: the input is not a matrix, or does not have dtype float32, float64 or complex.
 
         >>> rg.pinverse(rg.tensor([[2.0]]))
         tensor([[0.5]])
@@ -5837,7 +5843,7 @@ class TensorMethods:
         """``digamma^(n)(self)``, elementwise, as ``polygamma(n, self)``.
 
         Derivative: ``g * polygamma(n + 1, self)``.
-        Shape: any; the result has the Tensor's.
+        Shape: any; the result has the Tensor's shape.
         Dtype: floating; integers become the default dtype.
 
         Args:
@@ -5855,7 +5861,7 @@ class TensorMethods:
     def polygamma_(self, n: builtins.int) -> Tensor:
         """In-place form of ``polygamma``: the result replaces the values of the Tensor, which is returned."""
     def positive(self) -> Tensor:
-        """``+input``: the Tensor itself. NumPy's ``np.positive`` of a Tensor is a copy.
+        """``+input``: the Tensor itself, whereas ``np.positive(tensor)`` returns a copy.
 
         Derivative: ``g``.
         Shape: any; the result has the input's shape.
@@ -5863,7 +5869,7 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: the Tensor is of bools.
+            RuntimeError: the Tensor holds bools.
 
         >>> rg.positive(rg.tensor([1.0, -2.0]))
         tensor([ 1., -2.])
@@ -5878,7 +5884,7 @@ class TensorMethods:
 
         Args:
             input: the base.
-            exponent: the power it is raised to.
+            exponent: the exponent, a Tensor or a number.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -5895,16 +5901,16 @@ class TensorMethods:
         """``input`` where it is positive, else ``weight * input``, with one learned weight or one per channel.
 
         Derivative: input: ``g`` above 0, ``g weight`` below and at 0; weight: the sum of ``g input`` below 0.
-        Shape: ``(N, C, ...)``, or any for a single weight; the result has the input's.
+        Shape: ``(N, C, ...)``, or any for a single weight; the result has the input's shape.
         Dtype: floating, the same for both arguments.
 
         Args:
             input: the input Tensor.
-            weight: ``(C,)``, one per channel, which are dimension 1; or a single element.
+            weight: ``(C,)``, one per channel (dimension 1), or a single element.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: the number of weights is not that of the channels, or the dtypes differ.
+            RuntimeError: there is neither one weight nor one per channel, or the dtypes differ.
 
         Source: He, Zhang, Ren, Sun, "Delving deep into rectifiers", 2015.
 
@@ -5914,8 +5920,8 @@ class TensorMethods:
     def prod(self, dim: Dim | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, axis: Dim | None = None, keepdims: builtins.bool = False) -> Tensor:
         """``prod_i x_i``, of all elements or along one dimension.
 
-        Derivative: ``g`` times the product of the other elements, without a division: correct for zeros, to every
-        order.
+        Derivative: ``g`` times the product of the other elements, without a division, so that derivatives of every order
+        are correct for zeros.
         Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
         Dtype: any; the result for integers and bools is int64.
 
@@ -5923,7 +5929,7 @@ class TensorMethods:
             input: the input Tensor.
             dim: the dimension, by default all.
             keepdim: keep the reduced dimensions, with length 1.
-            dtype: convert the input first.
+            dtype: the dtype to which the input is converted first.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -5937,8 +5943,8 @@ class TensorMethods:
     def put(self, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor:
         """``out.ravel()[index] = source``, or ``+=`` with ``accumulate``, in a copy of the input.
 
-        Derivative: input: ``g``, without ``accumulate`` 0 at the positions. source: ``g`` at the positions;
-        for a repeated position only the last value, without ``accumulate``.
+        Derivative: input: ``g``, without ``accumulate`` 0 at the positions. source: ``g`` at the positions, but
+        without ``accumulate`` only for the last value at a repeated position.
         Shape: any, preserved; source has as many elements as the index.
         Dtype: any, preserved; source has the dtype of the input.
 
@@ -5951,7 +5957,7 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             RuntimeError: the dtypes differ.
-            IndexError: a position is out of range, or index and source differ in number.
+            IndexError: a position is out of range, or index and source have different numbers of elements.
 
         >>> rg.put(rg.zeros(2, 2), rg.tensor([0, -1]), rg.tensor([1.0, 2.0]))
         tensor([[1., 0.],
@@ -5986,23 +5992,24 @@ class TensorMethods:
     def quantile(self, q: builtins.float | Tensor, dim: Dim | None = None, keepdim: builtins.bool = False, *, interpolation: Interpolation = 'linear', axis: Dim | None = None, keepdims: builtins.bool = False) -> Tensor:
         """``x_(k) + (r - k) (x_(k+1) - x_(k))`` at rank ``r = q (n - 1)``, ``k = floor(r)``, of the sorted elements.
 
-        Derivative: input: ``g`` times the interpolation weights at the two neighbors; q: ``g (n - 1)`` times
-        their difference, 0 where the rank is an integer or rounded.
-        Shape: any; the result is without the dimension (length 1 with ``keepdim``); a 1-d q prepends a dimension.
-        Dtype: float32 and float64, the same for q; preserved.
+        Derivative: input: ``g`` times the interpolation weights at the two neighbors; q: ``g (n - 1)`` times the difference
+        of the neighbors, 0 where the rank is an integer or is rounded.
+        Shape: any; the dimension is removed, or has length 1 with ``keepdim``; a 1-d q prepends a dimension.
+        Dtype: float32 and float64, the same for input, q and result.
 
         Args:
             input: the input Tensor.
             q: a number or a 1-dimensional Tensor, in ``[0, 1]``.
             dim: the dimension, by default the flattened input.
             keepdim: keep the reduced dimensions, with length 1.
-            interpolation: between the two neighbors of a fractional rank: ``"linear"``, ``"lower"``, ``"higher"``,
-                ``"midpoint"`` or ``"nearest"``.
+            interpolation: how to choose a value between the two neighbors of a fractional rank: ``"linear"``, ``"lower"``,
+                ``"higher"``, ``"midpoint"`` or ``"nearest"``.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
-            RuntimeError: a dtype is wrong, the input is empty, ``q`` is outside ``[0, 1]``, or ``interpolation`` unknown.
+            RuntimeError: a dtype is wrong, the input is empty, ``q`` is outside ``[0, 1]``, or ``interpolation`` is
+                not one of these.
 
         >>> rg.quantile(rg.tensor([1.0, 2.0, 3.0, 4.0]), 0.5)
         tensor(2.5)
@@ -6024,7 +6031,7 @@ class TensorMethods:
     def rad2deg_(self) -> Tensor:
         """In-place form of ``rad2deg``: the result replaces the values of the Tensor, which is returned."""
     def random_(self, *bounds: builtins.int | None, generator: Generator | None = None, **keywords: builtins.int | None) -> Tensor:
-        """Write integers uniform on ``from, ..., to - 1`` over every element: ``random_()``, ``random_(to)`` or
+        """Fill the Tensor with integers uniform on ``from, ..., to - 1``: ``random_()``, ``random_(to)`` or
         ``random_(from, to)``.
 
         Derivative: zero for the overwritten values.
@@ -6033,8 +6040,8 @@ class TensorMethods:
 
         Args:
             bounds: ``to``, or ``from`` and ``to``; also by these names. ``from`` is the smallest integer, by default 0, and
-                ``to`` one more than the largest; for None that is the largest which the dtype represents with all smaller
-                ones.
+                ``to`` one more than the largest. With ``to=None`` the largest is the end of the range in which the dtype
+                represents every integer.
             generator: the random number generator, by default the default generator.
 
         Raises:
@@ -6122,7 +6129,7 @@ class TensorMethods:
 
         Derivative: ``g`` where the input is positive or NaN, else 0; 0 at 0.
         Shape: any; the result has the input's shape.
-        Dtype: floating and integers, kept; bools and complex numbers are refused.
+        Dtype: floating and integers, preserved; bools and complex numbers are refused.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -6136,7 +6143,7 @@ class TensorMethods:
     def remainder(self, other: Operand) -> Tensor:
         """``input - floor(input / other) * other``, elementwise: Python's ``%``, with the divisor's sign.
 
-        Derivative: input: ``g``; other: ``-g * floor(input / other)``; at a jump that of the piece above.
+        Derivative: input: ``g``; other: ``-g * floor(input / other)``; at a jump, that of the piece above.
         Shape: any; the arguments broadcast, and the result has their common shape.
         Dtype: any; the result has PyTorch's result type of the arguments.
 
@@ -6158,11 +6165,11 @@ class TensorMethods:
         """``x_i min(1, maxnorm / norm(x_i))`` for every slice ``x_i`` along ``dim``.
 
         Derivative: ``g`` where the norm is at most ``maxnorm``; elsewhere that of ``maxnorm x / norm(x)``.
-        Shape: at least 2 dimensions; the result has the input's.
+        Shape: at least 2 dimensions; the result has the input's shape.
         Dtype: floating and complex.
 
         Args:
-            input: the slices.
+            input: the Tensor of slices.
             p: the order of the norm, positive.
             dim: the dimension whose slices are scaled.
             maxnorm: the largest norm, at least 0.
@@ -6181,11 +6188,11 @@ class TensorMethods:
         """``x_i min(1, maxnorm / norm(x_i))`` for every slice ``x_i`` along ``dim``.
 
         Derivative: ``g`` where the norm is at most ``maxnorm``; elsewhere that of ``maxnorm x / norm(x)``.
-        Shape: at least 2 dimensions; the result has the input's.
+        Shape: at least 2 dimensions; the result has the input's shape.
         Dtype: floating and complex.
 
         Args:
-            input: the slices.
+            input: the Tensor of slices.
             p: the order of the norm, positive.
             dim: the dimension whose slices are scaled.
             maxnorm: the largest norm, at least 0.
@@ -6216,7 +6223,7 @@ class TensorMethods:
             repeats: the number of copies per dimension, as separate arguments or as a sequence.
 
         Raises:
-            RuntimeError: there are fewer numbers than dimensions, or one is negative.
+            RuntimeError: there are fewer numbers than dimensions, or a number is negative.
 
         >>> rg.tensor([1, 2]).repeat(2, 2)
         tensor([[1, 2, 1, 2],
@@ -6233,14 +6240,14 @@ class TensorMethods:
 
         Args:
             input: the input Tensor.
-            repeats: a number, or one per element along ``dim``.
+            repeats: a number, or a vector with one number per element along ``dim``.
             dim: the dimension; None flattens the input.
             output_size: the sum of the repeats, which is checked.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
-            RuntimeError: a number of repeats is negative, or there are not as many as elements along ``dim``.
+            RuntimeError: a number of repeats is negative, or there is not one number per element along ``dim``.
 
         >>> rg.repeat_interleave(rg.tensor([1, 2]), 2), rg.repeat_interleave(rg.tensor([1, 2]), rg.tensor([1, 2]))
         (tensor([1, 1, 2, 2]), tensor([1, 2, 2]))
@@ -6270,7 +6277,7 @@ class TensorMethods:
         """``self.reshape(other.shape)``.
 
         Derivative: ``g`` in the shape of ``self``; none to ``other``.
-        Shape: any to that of ``other``, with the same number of elements.
+        Shape: any to the shape of ``other``, with the same number of elements.
         Dtype: any; the result has the input's dtype.
 
         Args:
@@ -6304,12 +6311,12 @@ class TensorMethods:
 
         Args:
             input: the input Tensor.
-            shifts: the shift, per dimension of ``dims``.
+            shifts: the shift for each dimension in ``dims``.
             dims: the dimensions; None rolls the flattened elements.
 
         Raises:
             IndexError: a dimension is out of range.
-            RuntimeError: shifts and dimensions differ in number.
+            RuntimeError: shifts and dims differ in length.
             TypeError: a shift is not an integer.
 
         >>> rg.roll(rg.tensor([1, 2, 3]), 1)
@@ -6330,14 +6337,14 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: a dimension is out of range.
-            RuntimeError: not two different dimensions are given.
+            RuntimeError: ``dims`` are not two different dimensions.
 
         >>> rg.rot90(rg.tensor([[1, 2], [3, 4]]))
         tensor([[2, 4],
                 [1, 3]])
         """
     def round(self, *, decimals: builtins.int = 0) -> Tensor:
-        """``rint(input * 10^decimals) / 10^decimals``, elementwise: of two equally near numbers the even one.
+        """``rint(input * 10^decimals) / 10^decimals``, elementwise, with ties rounded to even.
 
         Derivative: zero.
         Shape: any; the result has the input's shape.
@@ -6345,11 +6352,11 @@ class TensorMethods:
 
         Args:
             input: the numbers to round.
-            decimals: digits kept behind the point; negative ones round to tens, hundreds and so on.
+            decimals: the number of digits after the decimal point; negative numbers round to tens, hundreds and so on.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            NotImplementedError: integers with decimals.
+            NotImplementedError: ``decimals`` is given for integers.
 
         >>> rg.round(rg.tensor([0.5, 1.5, 2.6]))
         tensor([0., 2., 3.])
@@ -6377,12 +6384,12 @@ class TensorMethods:
     def scatter(self, dim: builtins.int, index: Tensor, src: Tensor | Number | None = None, *, value: Number | None = None, reduce: builtins.str | None = None) -> Tensor:
         """``out[i, index[i, j, k], k] = src[i, j, k]`` for dimension 1 of three, in a copy of the input.
 
-        Derivative: input: ``g``, 0 where something was written. src: ``g`` at the positions, where one repeats for the last
-        value alone; with ``"add"`` input: ``g``, src: ``g`` at the positions; with ``"multiply"`` ``g`` times the product
-        of the other factors.
-        Shape: index and src have as many dimensions as the input; the index is longer than src in none, and longer than the
-        input in none but ``dim``. The result has the input's.
-        Dtype: any, kept; src has the input's.
+        Derivative: input: ``g``, 0 where something was written. src: ``g`` at the positions, for a repeated position only
+        at the last value; with ``"add"`` input: ``g``, src: ``g`` at the positions; with ``"multiply"`` ``g`` times the
+        product of the other factors.
+        Shape: index and src have as many dimensions as the input; the index is not longer than src in any dimension, and
+        longer than the input at most along ``dim``. The result has the input's shape.
+        Dtype: any, preserved; src has the input's dtype.
 
         Args:
             input: the input Tensor.
@@ -6395,7 +6402,7 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
-            RuntimeError: index or src do not fit, an index is out of range, or the dtypes differ.
+            RuntimeError: index or src has a wrong shape, an index is out of range, or the dtypes differ.
 
         >>> rg.scatter(rg.zeros(2, 3), 1, rg.tensor([[0], [2]]), 1.0)
         tensor([[1., 0., 0.],
@@ -6405,12 +6412,12 @@ class TensorMethods:
     def scatter(self, *, axis: builtins.int, index: Tensor, src: Tensor | Number | None = None, value: Number | None = None, reduce: builtins.str | None = None) -> Tensor:
         """``out[i, index[i, j, k], k] = src[i, j, k]`` for dimension 1 of three, in a copy of the input.
 
-        Derivative: input: ``g``, 0 where something was written. src: ``g`` at the positions, where one repeats for the last
-        value alone; with ``"add"`` input: ``g``, src: ``g`` at the positions; with ``"multiply"`` ``g`` times the product
-        of the other factors.
-        Shape: index and src have as many dimensions as the input; the index is longer than src in none, and longer than the
-        input in none but ``dim``. The result has the input's.
-        Dtype: any, kept; src has the input's.
+        Derivative: input: ``g``, 0 where something was written. src: ``g`` at the positions, for a repeated position only
+        at the last value; with ``"add"`` input: ``g``, src: ``g`` at the positions; with ``"multiply"`` ``g`` times the
+        product of the other factors.
+        Shape: index and src have as many dimensions as the input; the index is not longer than src in any dimension, and
+        longer than the input at most along ``dim``. The result has the input's shape.
+        Dtype: any, preserved; src has the input's dtype.
 
         Args:
             input: the input Tensor.
@@ -6423,7 +6430,7 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
-            RuntimeError: index or src do not fit, an index is out of range, or the dtypes differ.
+            RuntimeError: index or src has a wrong shape, an index is out of range, or the dtypes differ.
 
         >>> rg.scatter(rg.zeros(2, 3), 1, rg.tensor([[0], [2]]), 1.0)
         tensor([[1., 0., 0.],
@@ -6436,20 +6443,20 @@ class TensorMethods:
         """``out[i, index[i, j, k], k] += src[i, j, k]`` for dimension 1 of three, from a copy of the input.
 
         Derivative: input: ``g``. src: ``g`` at the positions.
-        Shape: index and src have as many dimensions as the input; the index is longer than src in none, and longer than the
-        input in none but ``dim``. The result has the input's.
-        Dtype: any, kept; src has the input's.
+        Shape: index and src have as many dimensions as the input; the index is not longer than src in any dimension, and
+        longer than the input at most along ``dim``. The result has the input's shape.
+        Dtype: any, preserved; src has the input's dtype.
 
         Args:
             input: the input Tensor.
             dim: the dimension.
-            index: integers from 0 on; what is added at a repeated position adds up.
-            src: what is added.
+            index: non-negative integers; values at a repeated position are summed.
+            src: the values to add.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
-            RuntimeError: index or src do not fit, an index is out of range, or the dtypes differ.
+            RuntimeError: index or src has a wrong shape, an index is out of range, or the dtypes differ.
 
         >>> rg.scatter_add(rg.zeros(3), 0, rg.tensor([0, 0, 2]), rg.ones(3))
         tensor([2., 0., 1.])
@@ -6459,20 +6466,20 @@ class TensorMethods:
         """``out[i, index[i, j, k], k] += src[i, j, k]`` for dimension 1 of three, from a copy of the input.
 
         Derivative: input: ``g``. src: ``g`` at the positions.
-        Shape: index and src have as many dimensions as the input; the index is longer than src in none, and longer than the
-        input in none but ``dim``. The result has the input's.
-        Dtype: any, kept; src has the input's.
+        Shape: index and src have as many dimensions as the input; the index is not longer than src in any dimension, and
+        longer than the input at most along ``dim``. The result has the input's shape.
+        Dtype: any, preserved; src has the input's dtype.
 
         Args:
             input: the input Tensor.
             dim: the dimension.
-            index: integers from 0 on; what is added at a repeated position adds up.
-            src: what is added.
+            index: non-negative integers; values at a repeated position are summed.
+            src: the values to add.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
-            RuntimeError: index or src do not fit, an index is out of range, or the dtypes differ.
+            RuntimeError: index or src has a wrong shape, an index is out of range, or the dtypes differ.
 
         >>> rg.scatter_add(rg.zeros(3), 0, rg.tensor([0, 0, 2]), rg.ones(3))
         tensor([2., 0., 1.])
@@ -6481,13 +6488,13 @@ class TensorMethods:
         """In-place form of ``scatter_add``: the result replaces the values of the Tensor, which is returned."""
     @overload
     def scatter_reduce(self, dim: builtins.int, index: Tensor, src: Tensor, reduce: builtins.str, *, include_self: builtins.bool = True) -> Tensor:
-        """``scatter``, but all values for one position are reduced to one.
+        """``scatter``, but all values for one position are reduced to one number.
 
         Derivative: that of the reduction, for the input and src; ``"amax"`` and ``"amin"`` divide ``g`` equally among all
-        that equal the extreme value. input: 0 where something was written unless ``include_self``.
-        Shape: index and src have as many dimensions as the input; the index is longer than src in none, and longer than the
-        input in none but ``dim``. The result has the input's.
-        Dtype: any, kept; src has the input's.
+        elements equal to the extreme value. input: 0 where something was written, unless ``include_self``.
+        Shape: index and src have as many dimensions as the input; the index is not longer than src in any dimension, and
+        longer than the input at most along ``dim``. The result has the input's shape.
+        Dtype: any, preserved; src has the input's dtype.
 
         Args:
             input: the input Tensor.
@@ -6495,25 +6502,26 @@ class TensorMethods:
             index: non-negative integers.
             src: the values.
             reduce: ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
-            include_self: whether the input's element takes part where something is written.
+            include_self: whether the reduction at a written position includes the input's element there.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
-            RuntimeError: index or src do not fit, an index is out of range, the dtypes differ, or the reduction is unknown.
+            RuntimeError: index or src has a wrong shape, an index is out of range, the dtypes differ, or ``reduce`` has
+                another value.
 
         >>> rg.scatter_reduce(rg.ones(2), 0, rg.tensor([0, 0, 1]), rg.tensor([2.0, 3.0, 4.0]), "prod")
         tensor([6., 4.])
         """
     @overload
     def scatter_reduce(self, *, axis: builtins.int, index: Tensor, src: Tensor, reduce: builtins.str, include_self: builtins.bool = True) -> Tensor:
-        """``scatter``, but all values for one position are reduced to one.
+        """``scatter``, but all values for one position are reduced to one number.
 
         Derivative: that of the reduction, for the input and src; ``"amax"`` and ``"amin"`` divide ``g`` equally among all
-        that equal the extreme value. input: 0 where something was written unless ``include_self``.
-        Shape: index and src have as many dimensions as the input; the index is longer than src in none, and longer than the
-        input in none but ``dim``. The result has the input's.
-        Dtype: any, kept; src has the input's.
+        elements equal to the extreme value. input: 0 where something was written, unless ``include_self``.
+        Shape: index and src have as many dimensions as the input; the index is not longer than src in any dimension, and
+        longer than the input at most along ``dim``. The result has the input's shape.
+        Dtype: any, preserved; src has the input's dtype.
 
         Args:
             input: the input Tensor.
@@ -6521,12 +6529,13 @@ class TensorMethods:
             index: non-negative integers.
             src: the values.
             reduce: ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
-            include_self: whether the input's element takes part where something is written.
+            include_self: whether the reduction at a written position includes the input's element there.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
-            RuntimeError: index or src do not fit, an index is out of range, the dtypes differ, or the reduction is unknown.
+            RuntimeError: index or src has a wrong shape, an index is out of range, the dtypes differ, or ``reduce`` has
+                another value.
 
         >>> rg.scatter_reduce(rg.ones(2), 0, rg.tensor([0, 0, 1]), rg.tensor([2.0, 3.0, 4.0]), "prod")
         tensor([6., 4.])
@@ -6541,7 +6550,7 @@ class TensorMethods:
     def select(self, dim: builtins.int, index: builtins.int | Tensor) -> Tensor:
         """``input[.., index, ..]``: a view of one slice along a dimension.
 
-        Derivative: ``g`` at its position, 0 elsewhere.
+        Derivative: ``g`` at the position of each element, 0 elsewhere.
         Shape: (*, n, *) to (*, *).
         Dtype: any; the result has the input's dtype.
 
@@ -6561,7 +6570,7 @@ class TensorMethods:
     def select(self, *, axis: builtins.int, index: builtins.int | Tensor) -> Tensor:
         """``input[.., index, ..]``: a view of one slice along a dimension.
 
-        Derivative: ``g`` at its position, 0 elsewhere.
+        Derivative: ``g`` at the position of each element, 0 elsewhere.
         Shape: (*, n, *) to (*, *).
         Dtype: any; the result has the input's dtype.
 
@@ -6582,18 +6591,18 @@ class TensorMethods:
         """``out[.., index, ..] = src``, in a copy of the input.
 
         Derivative: input: ``g``, 0 in the slice. src: the slice of ``g``.
-        Shape: the input's, kept; src has it without ``dim``.
+        Shape: the input's, preserved; src has the input's shape without ``dim``.
         Dtype: any; the result has the input's dtype.
 
         Args:
             input: a Tensor of at least one dimension.
-            src: the slice.
+            src: the values of the slice.
             dim: the dimension.
-            index: which slice; negative ones count from the end.
+            index: the position of the slice; negative numbers count from the end.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: src has not the slice's shape.
+            RuntimeError: src does not have the shape of the slice.
             IndexError: ``dim`` or ``index`` is out of range.
 
         >>> rg.select_scatter(rg.zeros(2, 2), rg.ones(2), 0, 1)
@@ -6605,18 +6614,18 @@ class TensorMethods:
         """``out[.., index, ..] = src``, in a copy of the input.
 
         Derivative: input: ``g``, 0 in the slice. src: the slice of ``g``.
-        Shape: the input's, kept; src has it without ``dim``.
+        Shape: the input's, preserved; src has the input's shape without ``dim``.
         Dtype: any; the result has the input's dtype.
 
         Args:
             input: a Tensor of at least one dimension.
-            src: the slice.
+            src: the values of the slice.
             dim: the dimension.
-            index: which slice; negative ones count from the end.
+            index: the position of the slice; negative numbers count from the end.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: src has not the slice's shape.
+            RuntimeError: src does not have the shape of the slice.
             IndexError: ``dim`` or ``index`` is out of range.
 
         >>> rg.select_scatter(rg.zeros(2, 2), rg.ones(2), 0, 1)
@@ -6626,7 +6635,7 @@ class TensorMethods:
     def selu_(self) -> Tensor:
         """In-place form of ``selu``: the result replaces the values of the Tensor, which is returned."""
     def sgn(self) -> Tensor:
-        """``input / |input|``, elementwise, and 0 at 0: of real numbers their ``sign``.
+        """``input / |input|``, elementwise, and 0 at 0; for real numbers this is ``sign``.
 
         Derivative: zero for real numbers; for complex z with ``s = sgn(z)`` ``i Im(conj(s) dz) s / |z|``, 0 at 0.
         Shape: any; the result has the input's shape.
@@ -6644,7 +6653,7 @@ class TensorMethods:
         """``self.to(int16)``; itself where it has that dtype already.
 
         Derivative: none.
-        Shape: any, kept.
+        Shape: any, preserved.
         Dtype: any to int16.
 
         Args:
@@ -6798,21 +6807,21 @@ class TensorMethods:
         """``out[.., start:end:step, ..] = src``, in a copy of the input.
 
         Derivative: input: ``g``, 0 in the slices. src: the slices of ``g``.
-        Shape: the input's, kept; src has that of the slices.
+        Shape: the input's, preserved; src has the shape of the slices.
         Dtype: any; the result has the input's dtype.
 
         Args:
             input: a Tensor of at least one dimension.
-            src: the slices.
+            src: the values of the slices.
             dim: the dimension.
             start: the first slice; None for 0.
             end: the slice to stop before; None for all.
-            step: how far from one to the next.
+            step: the distance between slices.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
-            RuntimeError: src has not the slices' shape, or step is not positive.
+            RuntimeError: src does not have the shape of the slices, or step is not positive.
 
         >>> rg.slice_scatter(rg.zeros(4), rg.ones(2), start=1, end=3)
         tensor([0., 1., 1., 0.])
@@ -6829,8 +6838,8 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers.
-            LinAlgError: in the derivative: a matrix is singular.
+            RuntimeError: the matrices are not square, or do not have dtype float32, float64 or complex.
+            LinAlgError: in the backward pass: a matrix is singular.
 
         >>> rg.slogdet(rg.tensor([[1.0]])).logabsdet
         tensor(0.)
@@ -6841,12 +6850,12 @@ class TensorMethods:
 
         Derivative: ``ans (g - sum(g ans))``, the sum along ``dim``.
         Shape: any; the result has the input's shape.
-        Dtype: real floating, kept; anything with ``dtype``.
+        Dtype: real floating, preserved; with ``dtype`` any, which is converted first.
 
         Args:
             input: the input Tensor.
             dim: the dimension along which the result sums to 1.
-            dtype: convert the input first.
+            dtype: the dtype to which the input is converted first.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -6862,12 +6871,12 @@ class TensorMethods:
 
         Derivative: ``ans (g - sum(g ans))``, the sum along ``dim``.
         Shape: any; the result has the input's shape.
-        Dtype: real floating, kept; anything with ``dtype``.
+        Dtype: real floating, preserved; with ``dtype`` any, which is converted first.
 
         Args:
             input: the input Tensor.
             dim: the dimension along which the result sums to 1.
-            dtype: convert the input first.
+            dtype: the dtype to which the input is converted first.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -7002,10 +7011,10 @@ class TensorMethods:
         Args:
             input: the input Tensor.
             dim: a dimension or several, all of them by default; a bool is ``unbiased``.
-            unbiased: PyTorch's older name: False for ``correction=0``.
+            unbiased: PyTorch's older argument: False means ``correction=0``.
             keepdim: keep the reduced dimensions, with length 1.
-            correction: the number to subtract from the count, 1 by default (the unbiased estimate), by the name ``axis``,
-                too; ``np.var`` and ``np.std`` of a Tensor take 0, as of an array.
+            correction: the number to subtract from the count, 1 by default (the unbiased estimate), also if ``dim`` is
+                passed as ``axis``. ``np.var`` and ``np.std`` of a Tensor use 0, as for arrays.
 
         Raises:
             IndexError: ``dim`` is out of range.
@@ -7019,10 +7028,10 @@ class TensorMethods:
         """``X[f, t] = sum_k window[k] input[t hop + k] exp(-2 pi i f k / n_fft)``: the spectra of overlapping frames.
 
         Derivative: input, window: those of the products and the Fourier transform, summed where frames overlap.
-        Shape: ``(L,)`` or ``(B, L)``; ``(B, F, T)`` with ``F = n_fft // 2 + 1``, or ``n_fft`` unless one-sided, and
-            ``T = 1 + L // hop`` frames, or ``1 + (L - n_fft) // hop`` without ``center``; with a last dimension of length 2
-            unless ``return_complex``.
-        Dtype: float32, float64 and complex; complex, or real parts and imaginary parts.
+        Shape: ``(L,)`` or ``(B, L)`` to ``(F, T)`` or ``(B, F, T)`` with ``F = n_fft // 2 + 1``, or ``n_fft`` unless
+            one-sided, and ``T = 1 + L // hop`` frames, or ``1 + (L - n_fft) // hop`` without ``center``; with a last
+            dimension of length 2 unless ``return_complex``.
+        Dtype: float32, float64 and complex; the result is complex, or real with real and imaginary parts.
 
         Args:
             input: the input Tensor.
@@ -7030,16 +7039,17 @@ class TensorMethods:
             hop_length: the step between frames, by default ``n_fft // 4``.
             win_length: the length of the window, in the middle of a frame; by default ``n_fft``.
             window: the weights within a frame, by default ones.
-            center: pad so that frame t has its middle at ``t hop``.
+            center: pad the signal so that the middle of frame t is at ``t hop``.
             pad_mode: how to pad, as in ``nn.functional.pad``.
             normalized: divide by ``sqrt(n_fft)``.
-            onesided: leave out the frequencies that follow from the others; by default where input and window are real.
-            return_complex: whether the result is complex; to be given where input and window are real.
-            align_to_window: without ``center``: let frames begin where the window does, so that its length alone counts.
+            onesided: leave out the frequencies that follow from the others; by default if input and window are real.
+            return_complex: whether the result is complex; required if input and window are real.
+            align_to_window: without ``center``: pad the signal so that its first element is that of the first window, not
+                of the first frame.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: the lengths do not fit, or ``return_complex`` is missing.
+            RuntimeError: a length is out of range, or ``return_complex`` is missing.
 
         Source: Griffin and Lim, Signal estimation from modified short-time Fourier transform, 1984.
 
@@ -7109,11 +7119,11 @@ class TensorMethods:
         Args:
             input: the minuend.
             other: the subtrahend.
-            alpha: a factor for ``other``; no floating number where both are integers.
+            alpha: a factor for ``other``; not a floating number if both operands are integers.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: the shapes do not broadcast, or a term is of bools.
+            RuntimeError: the shapes do not broadcast, or a term holds bools.
 
         >>> rg.sub(rg.tensor([1.0, 2.0]), 10)
         tensor([-9., -8.])
@@ -7130,11 +7140,11 @@ class TensorMethods:
         Args:
             input: the minuend.
             other: the subtrahend.
-            alpha: a factor for ``other``; no floating number where both are integers.
+            alpha: a factor for ``other``; not a floating number if both operands are integers.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: the shapes do not broadcast, or a term is of bools.
+            RuntimeError: the shapes do not broadcast, or a term holds bools.
 
         >>> rg.sub(rg.tensor([1.0, 2.0]), 10)
         tensor([-9., -8.])
@@ -7144,8 +7154,8 @@ class TensorMethods:
     def sum(self, dim: Dims | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, axis: Dims | None = None, keepdims: builtins.bool = False) -> Tensor:
         """``sum_i x_i`` over all dimensions, one, or several.
 
-        float32 is summed pairwise along contiguous memory and in blocks elsewhere: the error stays near one rounding, also
-        for millions of elements. float16 is summed in float32.
+        float32 is summed pairwise along contiguous memory and in blocks elsewhere: the error stays near one rounding error,
+        even for millions of elements. float16 is summed in float32.
 
         Derivative: ``g``, repeated along the reduced dimensions.
         Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
@@ -7153,7 +7163,7 @@ class TensorMethods:
 
         Args:
             input: the input Tensor.
-            dim: a dimension or several; all for None and ``()``.
+            dim: one dimension or several; None and ``()`` mean all.
             keepdim: keep the reduced dimensions, with length 1.
             dtype: convert the input first; sums of integers wrap around.
 
@@ -7201,7 +7211,7 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             LinAlgError: the algorithm did not converge.
-            RuntimeError: the input is not a matrix, or not of float32, float64 or complex numbers.
+            RuntimeError: the input is not a matrix, or does not have dtype float32, float64 or complex.
 
         Source: the derivative: J. Townsend, Differentiating the Singular Value Decomposition, 2016.
 
@@ -7276,7 +7286,7 @@ class TensorMethods:
         """``out = input.ravel()[index]``.
 
         Derivative: ``g`` added at the positions.
-        Shape: any; the result has the index's.
+        Shape: any; the result has the index's shape.
         Dtype: any; the result has the input's dtype.
 
         Args:
@@ -7286,22 +7296,23 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: a position is out of range.
-            RuntimeError: the index is not of integers.
+            RuntimeError: the index does not hold integers.
 
         >>> rg.take(rg.tensor([[1, 2], [3, 4]]), rg.tensor([0, -1]))
         tensor([1, 4])
         """
     def take_along_dim(self, indices: Tensor, dim: builtins.int | None = None, *, axis: builtins.int | None = None) -> Tensor:
-        """``gather`` where input and indices broadcast against each other; without ``dim`` of the flattened input.
+        """``gather`` where input and indices broadcast against each other; without ``dim``, from the flattened input.
 
         Derivative: ``g`` added at the positions.
-        Shape: as many dimensions in both, which broadcast except in ``dim``; there the result has the indices' length.
+        Shape: input and indices have the same number of dimensions and broadcast except along ``dim``, where the result has
+        the length of the indices.
         Dtype: any; the result has the input's dtype.
 
         Args:
             input: the input Tensor.
             indices: int64; negative ones count from the end.
-            dim: the dimension; None flattens both.
+            dim: the dimension; None flattens input and indices.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -7345,7 +7356,7 @@ class TensorMethods:
         """In-place form of ``tanh``: the result replaces the values of the Tensor, which is returned."""
     @overload
     def tensor_split(self, indices_or_sections: Dims | Tensor, dim: builtins.int = 0, *, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
-        """``[x[:a], x[a:b], ...]``: views of nearly equal pieces along a dimension, or of those between given positions.
+        """``[x[:a], x[a:b], ...]``: views of nearly equal pieces along a dimension, or pieces between given positions.
 
         Derivative: ``g`` of the pieces, each at its position.
         Shape: (*, n, *) to pieces (*, n // count or one more, *).
@@ -7353,20 +7364,21 @@ class TensorMethods:
 
         Args:
             input: a Tensor of at least one dimension.
-            indices_or_sections: the number of pieces, or the positions of the cuts.
+            indices_or_sections: the number of pieces, or the positions at which to split.
             dim: the dimension.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
-            RuntimeError: the number of pieces is not positive, or a Tensor of them is not int64 of 0 or 1 dimensions.
+            RuntimeError: the number of pieces is not positive, or ``indices_or_sections`` is a Tensor of other than int64
+                or of more than one dimension.
 
         >>> rg.tensor_split(rg.arange(5), 2), rg.tensor_split(rg.arange(5), (1, 4))
         ((tensor([0, 1, 2]), tensor([3, 4])), (tensor([0]), tensor([1, 2, 3]), tensor([4])))
         """
     @overload
     def tensor_split(self, *, indices: Dims | Tensor, dim: builtins.int = 0, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
-        """``[x[:a], x[a:b], ...]``: views of nearly equal pieces along a dimension, or of those between given positions.
+        """``[x[:a], x[a:b], ...]``: views of nearly equal pieces along a dimension, or pieces between given positions.
 
         Derivative: ``g`` of the pieces, each at its position.
         Shape: (*, n, *) to pieces (*, n // count or one more, *).
@@ -7374,20 +7386,21 @@ class TensorMethods:
 
         Args:
             input: a Tensor of at least one dimension.
-            indices_or_sections: the number of pieces, or the positions of the cuts.
+            indices_or_sections: the number of pieces, or the positions at which to split.
             dim: the dimension.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
-            RuntimeError: the number of pieces is not positive, or a Tensor of them is not int64 of 0 or 1 dimensions.
+            RuntimeError: the number of pieces is not positive, or ``indices_or_sections`` is a Tensor of other than int64
+                or of more than one dimension.
 
         >>> rg.tensor_split(rg.arange(5), 2), rg.tensor_split(rg.arange(5), (1, 4))
         ((tensor([0, 1, 2]), tensor([3, 4])), (tensor([0]), tensor([1, 2, 3]), tensor([4])))
         """
     @overload
     def tensor_split(self, *, sections: Dims | Tensor, dim: builtins.int = 0, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
-        """``[x[:a], x[a:b], ...]``: views of nearly equal pieces along a dimension, or of those between given positions.
+        """``[x[:a], x[a:b], ...]``: views of nearly equal pieces along a dimension, or pieces between given positions.
 
         Derivative: ``g`` of the pieces, each at its position.
         Shape: (*, n, *) to pieces (*, n // count or one more, *).
@@ -7395,13 +7408,14 @@ class TensorMethods:
 
         Args:
             input: a Tensor of at least one dimension.
-            indices_or_sections: the number of pieces, or the positions of the cuts.
+            indices_or_sections: the number of pieces, or the positions at which to split.
             dim: the dimension.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
-            RuntimeError: the number of pieces is not positive, or a Tensor of them is not int64 of 0 or 1 dimensions.
+            RuntimeError: the number of pieces is not positive, or ``indices_or_sections`` is a Tensor of other than int64
+                or of more than one dimension.
 
         >>> rg.tensor_split(rg.arange(5), 2), rg.tensor_split(rg.arange(5), (1, 4))
         ((tensor([0, 1, 2]), tensor([3, 4])), (tensor([0]), tensor([1, 2, 3]), tensor([4])))
@@ -7412,7 +7426,7 @@ class TensorMethods:
         """``input.repeat(dims)``, with ones prepended to ``dims`` if it is shorter than the shape.
 
         Derivative: ``g`` summed over the copies.
-        Shape: as ``repeat``.
+        Shape: as in ``repeat``.
         Dtype: any; the result has the input's dtype.
 
         Args:
@@ -7430,8 +7444,8 @@ class TensorMethods:
     def to(self, *args: Tensor | DTypeLike | DeviceLike | builtins.bool | None, dtype: DTypeLike | None = None, device: DeviceLike | None = None, non_blocking: builtins.bool = False, copy: builtins.bool = False, memory_format: builtins.object = None) -> Tensor:
         """``self`` with another dtype or device, or both; ``self`` itself if nothing changes.
 
-        Called as ``to(dtype)``, ``to(device)``, ``to(device, dtype)`` or ``to(other)``, each with ``non_blocking`` and
-        ``copy`` after it.
+        Called as ``to(dtype)``, ``to(device)``, ``to(device, dtype)`` or ``to(other)``, each followed by ``non_blocking``
+        and ``copy``.
 
         Derivative: ``g`` in the input's dtype and on its device; none for integers and bools.
         Shape: any; the result has the input's shape.
@@ -7446,7 +7460,7 @@ class TensorMethods:
 
         Raises:
             RuntimeError: the device does not exist.
-            TypeError: an argument is none of dtype, device and Tensor.
+            TypeError: an argument is not a dtype, a device or a Tensor.
 
         >>> x = rg.tensor([1.0, 2.0])
         >>> x.to(rg.float64)
@@ -7458,31 +7472,31 @@ class TensorMethods:
         """Return the Tensor on a device: ``to`` under the name of the array API standard.
 
         Raises:
-            ValueError: ``stream`` is given; a copy follows the current stream.
+            ValueError: ``stream`` is given; copies always use the current stream.
         """
     def to_sparse(self, sparse_dim: builtins.int | None = None, *, layout: builtins.object = None) -> Any:
         """``self[i, j, ..]`` where it is not 0: a SparseTensor of the elements and their coordinates.
 
         Derivative: ``g`` at the coordinates.
-        Shape: any with a dimension; kept.
+        Shape: any with a dimension, preserved.
         Dtype: any; the result has the input's dtype.
 
         Args:
-            sparse_dim: the number of dimensions that coordinates have, by default all of them.
-            layout: ``sparse_coo``, or of a matrix ``sparse_csr`` or ``sparse_csc``.
+            sparse_dim: the number of sparse dimensions, by default all dimensions.
+            layout: ``sparse_coo``, or for a matrix ``sparse_csr`` or ``sparse_csc``.
 
         Raises:
-            RuntimeError: the Tensor has no dimension, or ``sparse_dim`` is not a number of its dimensions.
+            RuntimeError: the Tensor has no dimension, or ``sparse_dim`` is not between 1 and the number of dimensions.
 
         >>> rg.tensor([[0.0, 2.0]]).to_sparse().indices()
         tensor([[0],
                 [1]])
         """
     def to_sparse_csc(self) -> CompressedColumnsTensor:
-        """``sparse_csc_tensor`` of what is not zero in a matrix.
+        """``sparse_csc_tensor`` of the nonzero elements of a matrix.
 
         Derivative: ``g`` at the coordinates of the values.
-        Shape: (n, m), kept.
+        Shape: (n, m), preserved.
         Dtype: any; the result has the input's dtype.
 
         Raises:
@@ -7492,10 +7506,10 @@ class TensorMethods:
         tensor([0])
         """
     def to_sparse_csr(self) -> CompressedTensor:
-        """``sparse_csr_tensor`` of what is not zero in a matrix.
+        """``sparse_csr_tensor`` of the nonzero elements of a matrix.
 
         Derivative: ``g`` at the coordinates of the values.
-        Shape: (n, m), kept.
+        Shape: (n, m), preserved.
         Dtype: any; the result has the input's dtype.
 
         Raises:
@@ -7507,17 +7521,17 @@ class TensorMethods:
     def topk(self, k: builtins.int, dim: Dim = -1, largest: builtins.bool = True, sorted: builtins.bool = True, *, axis: Dim = -1) -> ValuesIndices:
         """``sort(input, dim, largest)[:k]``: the ``k`` largest elements along ``dim``, with their indices.
 
-        NaN counts as the largest. For small ``k`` the input is partitioned, in linear time, not sorted.
+        NaN counts as the largest. For small ``k`` the input is partitioned in linear time instead of sorted.
 
-        Derivative: ``g`` at the position that each element came from.
+        Derivative: ``g`` at the original position of each element.
         Shape: any; the results have length ``k`` along ``dim``.
         Dtype: any but complex; values have the dtype of the input, indices are int64.
 
         Args:
             input: the input Tensor.
-            k: how many, from 0 to the length.
+            k: the number of elements, from 0 to the length of ``dim``.
             dim: the dimension, by default the last.
-            largest: the largest elements; otherwise the smallest.
+            largest: return the largest elements, else the smallest.
             sorted: accepted for compatibility; the elements are always sorted.
 
         Returns:
@@ -7535,13 +7549,13 @@ class TensorMethods:
     def trace(self) -> Tensor:
         """``sum_i input[i, i]`` of a matrix.
 
-        Derivative: ``g`` times the unit matrix.
+        Derivative: ``g`` times the identity matrix.
         Shape: (m, n) to ().
         Dtype: any; the result for integers and bools is int64.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: the input has not two dimensions.
+            RuntimeError: the input does not have two dimensions.
 
         >>> rg.trace(rg.tensor([[1.0, 9.0], [9.0, 2.0]]))
         tensor(3.)
@@ -7574,18 +7588,18 @@ class TensorMethods:
         """``X`` with ``A @ X = input``, for each triangular matrix ``A``: ``linalg.solve_triangular``.
 
         Derivative: as ``linalg.solve_triangular``.
-        Shape: A (..., n, n), input (..., n, k), batches broadcast; X has the input's.
+        Shape: A (..., n, n), input (..., n, k), batches broadcast; X has the input's shape.
         Dtype: float32, float64 and complex, the same for all arguments and the result.
 
         Args:
             input: the right-hand sides.
             A: the matrices.
-            upper: whether A is upper or lower triangular.
+            upper: whether A is upper triangular; False for lower triangular.
             transpose: solve ``A^T @ X = input``.
-            unitriangular: the diagonal is not read, but taken as ones.
+            unitriangular: assume ones on the diagonal, which is not read.
 
         Returns:
-            The named tuple ``(solution, cloned_coefficient)``, the second a copy of A.
+            The named tuple ``(solution, cloned_coefficient)``, where the second is a copy of A.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -7599,7 +7613,7 @@ class TensorMethods:
         """``out[.., i, j] = input[.., i, j] if j - i <= diagonal else 0``: the lower triangle of matrices.
 
         Derivative: the lower triangle of ``g``.
-        Shape: (*, m, n), kept.
+        Shape: (*, m, n), preserved.
         Dtype: any; the result has the input's dtype.
 
         Args:
@@ -7620,7 +7634,7 @@ class TensorMethods:
         """``out[.., i, j] = input[.., i, j] if j - i >= diagonal else 0``: the upper triangle of matrices.
 
         Derivative: the upper triangle of ``g``.
-        Shape: (*, m, n), kept.
+        Shape: (*, m, n), preserved.
         Dtype: any; the result has the input's dtype.
 
         Args:
@@ -7662,7 +7676,7 @@ class TensorMethods:
 
         Derivative: zero.
         Shape: any; the result has the input's shape.
-        Dtype: real; the result has the input's, integers stay as they are.
+        Dtype: real; the result has the input's dtype, integers stay as they are.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -7689,7 +7703,7 @@ class TensorMethods:
         Returns: a Tensor, or a string such as ``"retrograd.FloatTensor"``.
 
         Raises:
-            TypeError: ``dtype`` is not a dtype of numbers.
+            TypeError: ``dtype`` is not a numeric dtype.
 
         >>> rg.tensor([1.5]).type(rg.int64)
         tensor([1])
@@ -7716,7 +7730,7 @@ class TensorMethods:
         Returns: a Tensor, or a string such as ``"retrograd.FloatTensor"``.
 
         Raises:
-            TypeError: ``dtype`` is not a dtype of numbers.
+            TypeError: ``dtype`` is not a numeric dtype.
 
         >>> rg.tensor([1.5]).type(rg.int64)
         tensor([1])
@@ -7732,7 +7746,7 @@ class TensorMethods:
 
         Derivative: ``g`` in the input's dtype; none to ``other``.
         Shape: any; the result has the input's shape.
-        Dtype: any to that of ``other``.
+        Dtype: any to the dtype of ``other``.
 
         Args:
             other: a Tensor with the dtype and device of the result.
@@ -7813,7 +7827,7 @@ class TensorMethods:
         Args:
             dimension: the dimension; in the result it counts the windows.
             size: the length of a window.
-            step: the distance of the starts of consecutive windows.
+            step: the distance between the starts of consecutive windows.
 
         Raises:
             RuntimeError: ``size`` exceeds the length, or ``step`` is not positive.
@@ -7824,19 +7838,19 @@ class TensorMethods:
                 [2, 3, 4]])
         """
     def uniform_(self, from_: builtins.float = 0.0, to: builtins.float = 1.0, *, generator: Generator | None = None, **keywords: Number) -> Tensor:
-        """Write numbers uniform on ``[from, to)`` over every element.
+        """Fill the Tensor with numbers uniform on ``[from, to)``.
 
         Derivative: zero for the overwritten values.
         Shape: any; the result has the input's shape.
         Dtype: floating and complex, whose parts are both drawn from ``[from, to)``.
 
         Args:
-            from_: the lower bound; PyTorch's name of it, ``from``, is taken, too.
+            from_: the lower bound; also under PyTorch's name ``from``.
             to: the upper bound.
             generator: the random number generator, by default the default generator.
 
         Raises:
-            RuntimeError: ``from`` is greater than ``to``, or the dtype does not hold ``to - from``.
+            RuntimeError: ``from`` is greater than ``to``, or ``to - from`` is beyond the range of the dtype.
 
         >>> rg.zeros(3).uniform_(-1, 1).shape
         (3,)
@@ -7846,15 +7860,15 @@ class TensorMethods:
         """``{x_i}``: the distinct elements in ascending order, or the distinct slices along ``dim``. NaN differ from NaN.
 
         Derivative: ``g`` of each element at its first occurrence; 0 elsewhere.
-        Shape: any; 1-dimensional without ``dim``, else the input's except for the length of ``dim``.
+        Shape: any; without ``dim`` the result is 1-dimensional, else it has the input's shape except along ``dim``.
         Dtype: any, preserved; indices and counts are int64.
 
         Args:
             input: the input Tensor.
             sorted: accepted for compatibility; the elements are always sorted.
             return_inverse: also return, per element (slice), its index among the distinct elements.
-            return_counts: also return the number of occurrences of each.
-            dim: the dimension of the slices; by default the flattened input's elements.
+            return_counts: also return the number of occurrences of each result.
+            dim: the dimension of the slices; None compares the elements of the flattened input.
 
         Returns:
             The elements, or a tuple ``(elements, inverse, counts)`` of the requested results.
@@ -7871,15 +7885,15 @@ class TensorMethods:
         """``{x_i}``: the distinct elements in ascending order, or the distinct slices along ``dim``. NaN differ from NaN.
 
         Derivative: ``g`` of each element at its first occurrence; 0 elsewhere.
-        Shape: any; 1-dimensional without ``dim``, else the input's except for the length of ``dim``.
+        Shape: any; without ``dim`` the result is 1-dimensional, else it has the input's shape except along ``dim``.
         Dtype: any, preserved; indices and counts are int64.
 
         Args:
             input: the input Tensor.
             sorted: accepted for compatibility; the elements are always sorted.
             return_inverse: also return, per element (slice), its index among the distinct elements.
-            return_counts: also return the number of occurrences of each.
-            dim: the dimension of the slices; by default the flattened input's elements.
+            return_counts: also return the number of occurrences of each result.
+            dim: the dimension of the slices; None compares the elements of the flattened input.
 
         Returns:
             The elements, or a tuple ``(elements, inverse, counts)`` of the requested results.
@@ -7893,17 +7907,17 @@ class TensorMethods:
         """
     @overload
     def unique_consecutive(self, *, return_inverse: Literal[False] = False, return_counts: Literal[False] = False, dim: Dim | None = None, axis: Dim | None = None) -> Tensor:
-        """``x_i`` with ``x_i != x_(i-1)``: only the first of consecutive equal elements, or slices.
+        """``x_i`` with ``x_i != x_(i-1)``: the first of each run of equal elements, or of equal slices along ``dim``.
 
         Derivative: ``g`` of each element at its first occurrence; 0 elsewhere.
-        Shape: any; 1-dimensional without ``dim``, else the input's except for the length of ``dim``.
+        Shape: any; without ``dim`` the result is 1-dimensional, else it has the input's shape except along ``dim``.
         Dtype: any, preserved; indices and counts are int64.
 
         Args:
             input: the input Tensor.
             return_inverse: also return, per element (slice), its index in the result.
-            return_counts: also return the number of consecutive equal elements.
-            dim: the dimension of the slices; by default the flattened input's elements.
+            return_counts: also return the length of each run.
+            dim: the dimension of the slices; None compares the elements of the flattened input.
 
         Returns:
             The elements, or a tuple ``(elements, inverse, counts)`` of the requested results.
@@ -7917,17 +7931,17 @@ class TensorMethods:
         """
     @overload
     def unique_consecutive(self, return_inverse: builtins.bool = False, return_counts: builtins.bool = False, dim: Dim | None = None, *, axis: Dim | None = None) -> Tensor | builtins.tuple[Tensor, ...]:
-        """``x_i`` with ``x_i != x_(i-1)``: only the first of consecutive equal elements, or slices.
+        """``x_i`` with ``x_i != x_(i-1)``: the first of each run of equal elements, or of equal slices along ``dim``.
 
         Derivative: ``g`` of each element at its first occurrence; 0 elsewhere.
-        Shape: any; 1-dimensional without ``dim``, else the input's except for the length of ``dim``.
+        Shape: any; without ``dim`` the result is 1-dimensional, else it has the input's shape except along ``dim``.
         Dtype: any, preserved; indices and counts are int64.
 
         Args:
             input: the input Tensor.
             return_inverse: also return, per element (slice), its index in the result.
-            return_counts: also return the number of consecutive equal elements.
-            dim: the dimension of the slices; by default the flattened input's elements.
+            return_counts: also return the length of each run.
+            dim: the dimension of the slices; None compares the elements of the flattened input.
 
         Returns:
             The elements, or a tuple ``(elements, inverse, counts)`` of the requested results.
@@ -8044,18 +8058,18 @@ class TensorMethods:
     def var(self, dim: Dims | builtins.bool | None = None, unbiased: builtins.bool | None = None, keepdim: builtins.bool = False, *, correction: builtins.float | None = None, axis: Dims | builtins.bool | None = None, keepdims: builtins.bool = False) -> Tensor:
         """``sum_i |x_i - mean|^2 / (n - correction)`` over all dimensions, one, or several.
 
-        Derivative: ``2 g (x - mean) / (n - correction)``. Where ``correction`` is ``n`` or more the variance is infinite,
-        and the derivative PyTorch's: of all elements infinite (NaN at the mean), along dimensions that of the formula.
+        Derivative: ``2 g (x - mean) / (n - correction)``. Where ``correction`` is ``n`` or more, the variance is infinite
+        and the derivative is PyTorch's: over all elements infinite (NaN at the mean), along dimensions that of the formula.
         Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
         Dtype: floating and complex; the result is real.
 
         Args:
             input: the input Tensor.
             dim: a dimension or several, all of them by default; a bool is ``unbiased``.
-            unbiased: PyTorch's older name: False for ``correction=0``.
+            unbiased: PyTorch's older argument: False means ``correction=0``.
             keepdim: keep the reduced dimensions, with length 1.
-            correction: the number to subtract from the count, 1 by default (the unbiased estimate), by the name ``axis``,
-                too; ``np.var`` and ``np.std`` of a Tensor take 0, as of an array.
+            correction: the number to subtract from the count, 1 by default (the unbiased estimate), also if ``dim`` is
+                passed as ``axis``. ``np.var`` and ``np.std`` of a Tensor use 0, as for arrays.
 
         Raises:
             IndexError: ``dim`` is out of range.
@@ -8068,13 +8082,13 @@ class TensorMethods:
     def vdot(self, other: Operand) -> Tensor:
         """``sum_k conj(input_k) other_k`` of two vectors.
 
-        Derivative: input: ``conj(g) other``; other: ``g input``, as PyTorch's gradients are.
+        Derivative: input: ``conj(g) other``; other: ``g input`` (PyTorch's convention for gradients).
         Shape: (n) and (n) to ().
         Dtype: any, the same for all arguments and the result.
 
         Args:
             input: the vector that is conjugated.
-            other: the other vector.
+            other: the second vector.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -8105,7 +8119,7 @@ class TensorMethods:
         """``self.view(other.shape)``.
 
         Derivative: ``g`` in the shape of ``self``; none to ``other``.
-        Shape: any to that of ``other``, with the same number of elements.
+        Shape: any to the shape of ``other``, with the same number of elements.
         Dtype: any; the result has the input's dtype.
 
         Args:
@@ -8119,15 +8133,15 @@ class TensorMethods:
         """
     @overload
     def vsplit(self, indices_or_sections: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
-        """``[x[:a], x[a:b], ...]``: views of equal pieces along dimension 0, or of those between the given positions.
+        """``[x[:a], x[a:b], ...]``: views of equal pieces along dimension 0, or pieces between given positions.
 
         Derivative: ``g`` of the pieces, each at its position.
-        Shape: that of the input except for this dimension.
+        Shape: each piece has the input's shape except along this dimension.
         Dtype: any; the result has the input's dtype.
 
         Args:
             input: the input Tensor.
-            indices_or_sections: the number of pieces, or the positions of the cuts.
+            indices_or_sections: the number of pieces, or the positions at which to split.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -8138,15 +8152,15 @@ class TensorMethods:
         """
     @overload
     def vsplit(self, *, indices: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
-        """``[x[:a], x[a:b], ...]``: views of equal pieces along dimension 0, or of those between the given positions.
+        """``[x[:a], x[a:b], ...]``: views of equal pieces along dimension 0, or pieces between given positions.
 
         Derivative: ``g`` of the pieces, each at its position.
-        Shape: that of the input except for this dimension.
+        Shape: each piece has the input's shape except along this dimension.
         Dtype: any; the result has the input's dtype.
 
         Args:
             input: the input Tensor.
-            indices_or_sections: the number of pieces, or the positions of the cuts.
+            indices_or_sections: the number of pieces, or the positions at which to split.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -8157,15 +8171,15 @@ class TensorMethods:
         """
     @overload
     def vsplit(self, *, sections: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
-        """``[x[:a], x[a:b], ...]``: views of equal pieces along dimension 0, or of those between the given positions.
+        """``[x[:a], x[a:b], ...]``: views of equal pieces along dimension 0, or pieces between given positions.
 
         Derivative: ``g`` of the pieces, each at its position.
-        Shape: that of the input except for this dimension.
+        Shape: each piece has the input's shape except along this dimension.
         Dtype: any; the result has the input's dtype.
 
         Args:
             input: the input Tensor.
-            indices_or_sections: the number of pieces, or the positions of the cuts.
+            indices_or_sections: the number of pieces, or the positions at which to split.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -8175,9 +8189,9 @@ class TensorMethods:
         [(2, 3), (2, 3)]
         """
     def where(self, condition: Tensor, other: Operand) -> Tensor:
-        """``self if condition else other``, elementwise: ``where`` with this Tensor first of the two.
+        """``self if condition else other``, elementwise: ``where(condition, self, other)``.
 
-        Derivative: self: ``g`` where the condition holds, else 0. other: ``g`` where it does not, else 0.
+        Derivative: self: ``g`` where the condition is True, else 0. other: ``g`` where it is False, else 0.
         Shape: any; the arguments broadcast, and the result has their common shape.
         Dtype: any; the result has PyTorch's result type of self and other.
 
@@ -8186,7 +8200,7 @@ class TensorMethods:
             other: the second operand, a Tensor or a number.
 
         Raises:
-            RuntimeError: the condition is not of bools, or the shapes do not broadcast.
+            RuntimeError: the condition does not hold bools, or the shapes do not broadcast.
 
         >>> x = rg.tensor([-1.0, 2.0])
         >>> x.where(x > 0, 0.0)
@@ -8200,7 +8214,7 @@ class TensorMethods:
         Dtype: floating, PyTorch's result type of the arguments; integers become the default dtype.
 
         Args:
-            input: the factor.
+            input: the first factor.
             other: the argument of the logarithm.
 
         Raises:

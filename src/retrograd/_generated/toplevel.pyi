@@ -82,11 +82,11 @@ __all__ = [
 ]
 
 def abs(input: Tensor) -> Tensor:
-    """``|input|``, elementwise: of a complex number its distance from 0.
+    """``|input|``, elementwise; for a complex number, its distance from 0.
 
     Derivative: ``g * sgn(input)``, 0 at 0.
     Shape: any; the result has the input's shape.
-    Dtype: the input's; complex numbers give real ones.
+    Dtype: the input's; for complex numbers the result is real.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -95,11 +95,11 @@ def abs(input: Tensor) -> Tensor:
     tensor([1.5, 2. ])
     """
 def absolute(input: Tensor) -> Tensor:
-    """``|input|``, elementwise: of a complex number its distance from 0.
+    """``|input|``, elementwise; for a complex number, its distance from 0.
 
     Derivative: ``g * sgn(input)``, 0 at 0.
     Shape: any; the result has the input's shape.
-    Dtype: the input's; complex numbers give real ones.
+    Dtype: the input's; for complex numbers the result is real.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -143,7 +143,7 @@ def add(input: Operand, other: Operand, *, alpha: Number = 1) -> Tensor:
     Args:
         input: the input Tensor.
         other: the second operand, a Tensor or a number.
-        alpha: a factor for ``other``; no floating number where both terms are integers.
+        alpha: a factor for ``other``; not a floating number if both terms are integers.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -163,7 +163,7 @@ def addbmm(input: Operand, batch1: Operand, batch2: Operand, *, beta: Number = 1
         input: the Tensor that is added to the product.
         batch1: the matrices on the left.
         batch2: the matrices on the right.
-        beta: the factor of the input; with 0 its values do not count, NaN included.
+        beta: the factor of the input; with 0 the input is ignored, even where it is NaN.
         alpha: the factor of the product.
 
     Raises:
@@ -226,7 +226,7 @@ def addmm(input: Operand, mat1: Operand, mat2: Operand, *, beta: Number = 1, alp
         input: the Tensor that is added to the product.
         mat1: the matrix on the left.
         mat2: the matrix on the right.
-        beta: the factor of the input; with 0 its values do not count, NaN included.
+        beta: the factor of the input; with 0 the input is ignored, even where it is NaN.
         alpha: the factor of the product.
 
     Raises:
@@ -248,7 +248,7 @@ def addmv(input: Operand, mat: Operand, vec: Operand, *, beta: Number = 1, alpha
         input: the Tensor that is added to the product.
         mat: the matrix.
         vec: the vector.
-        beta: the factor of the input; with 0 its values do not count, NaN included.
+        beta: the factor of the input; with 0 the input is ignored, even where it is NaN.
         alpha: the factor of the product.
 
     Raises:
@@ -269,7 +269,7 @@ def addr(input: Operand, vec1: Operand, vec2: Operand, *, beta: Number = 1, alph
         input: the Tensor that is added to the product.
         vec1: the vector of the rows.
         vec2: the vector of the columns.
-        beta: the factor of the input; with 0 its values do not count, NaN included.
+        beta: the factor of the input; with 0 the input is ignored, even where it is NaN.
         alpha: the factor of the product.
 
     Raises:
@@ -281,10 +281,10 @@ def addr(input: Operand, vec1: Operand, vec2: Operand, *, beta: Number = 1, alph
             [1., 2.]])
     """
 def adjoint(input: Tensor) -> Tensor:
-    """The matrices conjugated, with their last two dimensions swapped: ``input.mH``.
+    """The conjugate transpose of each matrix: ``input.mH``.
 
     Derivative: ``adjoint(g)``.
-    Shape: ``(..., m, n)``; ``(..., n, m)``; a number is conjugated.
+    Shape: ``(..., m, n)`` to ``(..., n, m)``; a 0-d Tensor is conjugated.
     Dtype: any; the result has the input's dtype.
 
     Raises:
@@ -316,7 +316,7 @@ def all(input: Operand, dim: Dims | None = None, keepdim: builtins.bool = False,
     Dtype: any; the result is bool, but uint8 for uint8 (as in PyTorch).
 
     Args:
-        input: the elements that are tested.
+        input: the elements to test.
         dim: a dimension or several, by default all; ``()`` reduces none.
         keepdim: keep the reduced dimensions, with length 1.
 
@@ -351,19 +351,19 @@ def allclose(input: Tensor, other: Tensor, rtol: builtins.float = 1e-05, atol: b
 def amax(input: Operand, dim: Dims = ..., keepdim: builtins.bool = False, *, axis: Dims = ..., keepdims: builtins.bool = False) -> Tensor:
     """``max_i x_i`` over all dimensions, one, or several; NaN if an element is NaN.
 
-    Derivative: ``g`` at the largest element; ties share it evenly; NaN where the result is.
+    Derivative: ``g`` at the largest element, shared evenly by ties; NaN where the result is NaN.
     Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
     Dtype: any but complex; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
-        dim: a dimension or several, by default all.
+        dim: one dimension or several, by default all.
         keepdim: keep the reduced dimensions, with length 1.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: an input is complex.
-        RuntimeError: there are no elements at all.
+        RuntimeError: the input has no elements and no ``dim`` is given.
         IndexError: a dimension has no elements, or is out of range.
 
     >>> rg.amax(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), dim=1)
@@ -372,28 +372,28 @@ def amax(input: Operand, dim: Dims = ..., keepdim: builtins.bool = False, *, axi
 def amin(input: Operand, dim: Dims = ..., keepdim: builtins.bool = False, *, axis: Dims = ..., keepdims: builtins.bool = False) -> Tensor:
     """``min_i x_i`` over all dimensions, one, or several; NaN if an element is NaN.
 
-    Derivative: ``g`` at the smallest element; ties share it evenly; NaN where the result is.
+    Derivative: ``g`` at the smallest element, shared evenly by ties; NaN where the result is NaN.
     Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
     Dtype: any but complex; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
-        dim: a dimension or several, by default all.
+        dim: one dimension or several, by default all.
         keepdim: keep the reduced dimensions, with length 1.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: an input is complex.
-        RuntimeError: there are no elements at all.
+        RuntimeError: the input has no elements and no ``dim`` is given.
         IndexError: a dimension has no elements, or is out of range.
 
     >>> rg.amin(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), dim=1)
     tensor([1., 3.])
     """
 def aminmax(input: Operand, *, dim: Dim | None = None, keepdim: builtins.bool = False, axis: Dim | None = None, keepdims: builtins.bool = False) -> MinMax:
-    """``(min_i x_i, max_i x_i)``, of all elements or along ``dim``; NaN if there is any.
+    """``(min_i x_i, max_i x_i)``, of all elements or along ``dim``; NaN if an element is NaN.
 
-    Derivative: as ``amin`` and ``amax``: ties share ``g`` evenly.
+    Derivative: those of ``amin`` and ``amax``: ties share ``g`` evenly.
     Shape: any; the results are 0-d, or without the dimension (length 1 with ``keepdim``).
     Dtype: any but complex; the result has the input's dtype.
 
@@ -408,7 +408,7 @@ def aminmax(input: Operand, *, dim: Dim | None = None, keepdim: builtins.bool = 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: an input is complex.
-        RuntimeError: there are no elements at all.
+        RuntimeError: the input has no elements and no ``dim`` is given.
         IndexError: ``dim`` has no elements, or is out of range.
 
     >>> rg.aminmax(rg.tensor([3.0, 1.0, 2.0]))
@@ -417,7 +417,7 @@ def aminmax(input: Operand, *, dim: Dim | None = None, keepdim: builtins.bool = 
 def angle(input: Tensor) -> Tensor:
     """``arg(input)``, elementwise: the angle in the complex plane, in radians; 0 or pi for a real number.
 
-    Derivative: ``g * i / conj(input)`` for complex numbers, 0 at 0; zero for real ones.
+    Derivative: ``g * i / conj(input)`` for complex numbers, 0 at 0; zero for real numbers.
     Shape: any; the result has the input's shape.
     Dtype: floating and complex; the result is real; integers become the default dtype.
 
@@ -435,7 +435,7 @@ def any(input: Operand, dim: Dims | None = None, keepdim: builtins.bool = False,
     Dtype: any; the result is bool, but uint8 for uint8 (as in PyTorch).
 
     Args:
-        input: the elements that are tested.
+        input: the elements to test.
         dim: a dimension or several, by default all; ``()`` reduces none.
         keepdim: keep the reduced dimensions, with length 1.
 
@@ -455,11 +455,11 @@ def arange(start: Operand | None = None, end: Operand | None = None, step: Opera
 
     Args:
         start: the first number.
-        end: the bound that is not reached; NumPy's name of it is ``stop``.
-        step: the distance of two numbers; below 0 the numbers fall.
+        end: the upper bound, which is excluded; also under NumPy's name ``stop``.
+        step: the difference between consecutive numbers; may be negative.
         dtype: the dtype, by default as above.
         device: the device, by default the default device.
-        requires_grad: whether the result requires grad.
+        requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
         RuntimeError: ``step`` is zero or leads away from ``end``, or a bound is not finite.
@@ -535,8 +535,7 @@ def arctan(input: Tensor) -> Tensor:
 def arctan2(input: Tensor, other: Operand) -> Tensor:
     """``arg(other + i input)``, elementwise: the angle in ``(-pi, pi]`` radians of the point (other, input).
 
-    Derivative: input: ``g * other / r^2``; other: ``-g * input / r^2``; 0 at the origin. It is
-    ``r^2 = input^2 + other^2``.
+    Derivative: input: ``g * other / r^2``; other: ``-g * input / r^2``; 0 at the origin; ``r^2 = input^2 + other^2``.
     Shape: any; the arguments broadcast, and the result has their common shape.
     Dtype: floating, PyTorch's result type of the arguments; integers become the default dtype.
 
@@ -632,8 +631,8 @@ def argwhere(input: Tensor) -> Tensor:
     """The indices of the nonzero elements, one row per element, in row-major order: ``nonzero(input)``.
 
     Derivative: none.
-    Shape: any; ``(count, ndim)``.
-    Dtype: all; int64.
+    Shape: any to ``(count, ndim)``.
+    Dtype: any; the result is int64.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -654,11 +653,11 @@ def as_strided(input: Tensor, size: Size, stride: Size, storage_offset: builtins
         input: the input Tensor.
         size: the shape of the view.
         stride: per dimension, how many elements of memory lie between neighbors; not negative.
-        storage_offset: the start of the view in memory; by default that of the input.
+        storage_offset: the start of the view in memory, in elements; by default the start of the input.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the view would leave the memory, or size and stride differ in number.
+        RuntimeError: the view exceeds the memory of the input, or size and stride differ in length.
 
     >>> rg.as_strided(rg.arange(5), (3, 2), (1, 2))
     tensor([[0, 2],
@@ -677,11 +676,11 @@ def as_strided_copy(input: Tensor, size: Size, stride: Size, storage_offset: bui
         input: the input Tensor.
         size: the shape of the view.
         stride: per dimension, how many elements of memory lie between neighbors; not negative.
-        storage_offset: the start of the view in memory; by default that of the input.
+        storage_offset: the start of the view in memory, in elements; by default the start of the input.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the view would leave the memory, or size and stride differ in number.
+        RuntimeError: the view exceeds the memory of the input, or size and stride differ in length.
 
     >>> rg.as_strided_copy(rg.arange(4), (2, 2), (1, 2))
     tensor([[0, 2],
@@ -691,7 +690,7 @@ def as_strided_scatter(input: Tensor, src: Tensor, size: Size, stride: Size, sto
     """A copy of ``input`` in which ``src`` replaces the elements of ``as_strided(input, size, stride, ...)``.
 
     Derivative: input: ``g``, 0 at these elements; src: ``g`` there.
-    Shape: input any; src ``size``; the result has the input's.
+    Shape: src ``size``; the result has the input's shape.
     Dtype: any; the result has the input's dtype.
 
     Args:
@@ -699,21 +698,21 @@ def as_strided_scatter(input: Tensor, src: Tensor, size: Size, stride: Size, sto
         src: the values to write.
         size: the shape of the view.
         stride: per dimension, how many elements of memory lie between neighbors; not negative.
-        storage_offset: the start of the view in memory; by default that of the input.
+        storage_offset: the start of the view in memory, in elements; by default the start of the input.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: src has another shape, or the view would leave the memory.
+        RuntimeError: src has another shape, or the view exceeds the memory of the input.
 
     >>> rg.as_strided_scatter(rg.zeros(4), rg.ones(2), (2,), (2,))
     tensor([1., 0., 1., 0.])
     """
 def as_tensor(data: builtins.object, dtype: DTypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
-    """``data`` as a Tensor, on the same memory where dtype and device allow it; a Tensor that fits is returned itself.
+    """``data`` as a Tensor, on the same memory if possible; a Tensor of this dtype and device is returned itself.
 
-    Derivative: of a Tensor ``g``; none of other data.
-    Shape: that of the data.
-    Dtype: the default dtype for Python floats, int64 for ints; that of arrays and Tensors.
+    Derivative: ``g`` for a Tensor; none for other data.
+    Shape: the shape of the data.
+    Dtype: the default dtype for Python floats, int64 for ints, the dtype of arrays and Tensors.
 
     Args:
         data: a number, nested sequences of numbers, an array or a Tensor.
@@ -731,20 +730,20 @@ def as_tensor(data: builtins.object, dtype: DTypeLike | None = None, device: Dev
 def asarray(obj: Any, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None, copy: builtins.bool | None = None, requires_grad: builtins.bool = False) -> Tensor:
     """``obj`` as a Tensor, on the same memory or a copy, according to ``copy``.
 
-    Derivative: of a Tensor that is not copied ``g``, if ``requires_grad`` is as its own; else none.
-    Shape: that of the data.
-    Dtype: the default dtype for Python floats, int64 for ints; that of arrays and Tensors.
+    Derivative: ``g`` for a Tensor that is not copied and whose ``requires_grad`` is unchanged; else none.
+    Shape: the shape of the data.
+    Dtype: the default dtype for Python floats, int64 for ints, the dtype of arrays and Tensors.
 
     Args:
-        obj: a number, nested sequences of numbers, an array, a Tensor, a DLPack capsule, or bytes, whose memory is read
-            as numbers; so is that of a memoryview where ``dtype`` is given.
-        dtype: the dtype, by default as above; of bytes the default dtype.
+        obj: a number, nested sequences of numbers, an array, a Tensor, a DLPack capsule, or bytes, which are read as
+            numbers; a memoryview is read likewise if ``dtype`` is given.
+        dtype: the dtype, by default as above; for bytes the default dtype.
         device: the device, by default that of the data, or the default device.
-        copy: True never shares memory, False always, None where it can.
-        requires_grad: whether the result requires grad.
+        copy: True always copies, False never does, None copies only if memory cannot be shared.
+        requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
-        RuntimeError: ``copy=False`` and it is a NumPy scalar.
+        RuntimeError: ``copy=False`` for a NumPy scalar.
         ValueError: ``copy=False`` and memory cannot be shared, or the number of bytes is not a multiple of the element
             size.
 
@@ -793,8 +792,7 @@ def atan(input: Tensor) -> Tensor:
 def atan2(input: Tensor, other: Operand) -> Tensor:
     """``arg(other + i input)``, elementwise: the angle in ``(-pi, pi]`` radians of the point (other, input).
 
-    Derivative: input: ``g * other / r^2``; other: ``-g * input / r^2``; 0 at the origin. It is
-    ``r^2 = input^2 + other^2``.
+    Derivative: input: ``g * other / r^2``; other: ``-g * input / r^2``; 0 at the origin; ``r^2 = input^2 + other^2``.
     Shape: any; the arguments broadcast, and the result has their common shape.
     Dtype: floating, PyTorch's result type of the arguments; integers become the default dtype.
 
@@ -1005,7 +1003,7 @@ def baddbmm(input: Operand, batch1: Operand, batch2: Operand, *, beta: Number = 
         input: the Tensor that is added to the product.
         batch1: the matrices on the left.
         batch2: the matrices on the right.
-        beta: the factor of the input; with 0 its values do not count, NaN included.
+        beta: the factor of the input; with 0 the input is ignored, even where it is NaN.
         alpha: the factor of the product.
 
     Raises:
@@ -1024,13 +1022,13 @@ def bartlett_window(window_length: builtins.int, periodic: builtins.bool = True,
 
     Args:
         window_length: the number n of points.
-        periodic: divide by n, as spectra want it, instead of n - 1, with which the window is symmetric.
+        periodic: True for a periodic window, for spectral analysis; False for a symmetric one.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether the result requires grad.
+        requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
-        RuntimeError: the length is negative, or the dtype not floating.
+        RuntimeError: the length is negative, or the dtype is not floating.
 
     Source: F. Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978.
 
@@ -1038,11 +1036,11 @@ def bartlett_window(window_length: builtins.int, periodic: builtins.bool = True,
     tensor([0. , 0.5, 1. , 0.5])
     """
 def bernoulli(input: Tensor, p: builtins.float | None = None, *, generator: Generator | None = None) -> Tensor:
-    """``1`` with probability ``input``, or ``p``; else ``0``.
+    """``1`` with probability ``input``, or ``p`` if given; else ``0``.
 
     Derivative: zero.
     Shape: any; the result has the input's shape.
-    Dtype: floating; with ``p`` any but complex. The result has the input's.
+    Dtype: floating; with ``p`` any but complex. The result has the input's dtype.
 
     Args:
         input: the probabilities of 1, or with ``p`` only the shape.
@@ -1062,10 +1060,10 @@ def bincount(input: Operand, weights: Operand | None = None, minlength: builtins
 
     Derivative: none.
     Shape: input and ``weights`` (n); the result has the length ``max(minlength, max(input) + 1)``.
-    Dtype: integers; the result is int64, with ``weights`` float64 (float32 for float32).
+    Dtype: integers; the result is int64, or with ``weights`` float64 (float32 if the weights are).
 
     Args:
-        input: the numbers, not negative.
+        input: non-negative integers.
         weights: the weight of each element, 1 by default.
         minlength: the minimum length of the result.
 
@@ -1098,15 +1096,15 @@ def bitwise_and(input: Operand, other: Operand) -> Tensor:
     tensor([2, 1])
     """
 def bitwise_left_shift(input: Operand, other: Operand) -> Tensor:
-    """``input * 2^other``, elementwise: the bits moved to the left.
+    """``input * 2^other``, elementwise: the bits shifted to the left.
 
     Derivative: none.
     Shape: any; the arguments broadcast, and the result has their common shape.
     Dtype: integers; PyTorch's result type of both.
 
     Args:
-        input: whose bits move.
-        other: by how many places.
+        input: the integers to shift.
+        other: the number of bits to shift by.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -1121,7 +1119,7 @@ def bitwise_not(input: Tensor) -> Tensor:
 
     Derivative: none.
     Shape: any; the result has the input's shape.
-    Dtype: integers and bools; the result has the input's.
+    Dtype: integers and bools; the result has the input's dtype.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -1151,15 +1149,15 @@ def bitwise_or(input: Operand, other: Operand) -> Tensor:
     tensor([7, 7])
     """
 def bitwise_right_shift(input: Operand, other: Operand) -> Tensor:
-    """``floor(input / 2^other)``, elementwise: the bits moved to the right.
+    """``floor(input / 2^other)``, elementwise: the bits shifted to the right.
 
     Derivative: none.
     Shape: any; the arguments broadcast, and the result has their common shape.
     Dtype: integers; PyTorch's result type of both.
 
     Args:
-        input: whose bits move.
-        other: by how many places.
+        input: the integers to shift.
+        other: the number of bits to shift by.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -1197,13 +1195,13 @@ def blackman_window(window_length: builtins.int, periodic: builtins.bool = True,
 
     Args:
         window_length: the number n of points.
-        periodic: divide by n, as spectra want it, instead of n - 1, with which the window is symmetric.
+        periodic: True for a periodic window, for spectral analysis; False for a symmetric one.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether the result requires grad.
+        requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
-        RuntimeError: the length is negative, or the dtype not floating.
+        RuntimeError: the length is negative, or the dtype is not floating.
 
     Source: F. Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978.
 
@@ -1250,7 +1248,7 @@ def broadcast_tensors(*tensors: Operand) -> builtins.tuple[Tensor, ...]:
 
     Derivative: ``g`` summed over the repeated dimensions.
     Shape: any that broadcast; all results have the common shape.
-    Dtype: any; each result has that of its input.
+    Dtype: any; each result has the dtype of its input.
 
     Args:
         tensors: the Tensors, as separate arguments.
@@ -1284,14 +1282,14 @@ def bucketize(input: Operand, boundaries: Operand, *, out_int32: builtins.bool =
     """``i`` with ``b[i-1] < x <= b[i]``: the index of the bucket of each value.
 
     Derivative: none.
-    Shape: any input, ``boundaries`` (n); the result has the input's.
+    Shape: any input, ``boundaries`` (n); the result has the input's shape.
     Dtype: any but complex; the result is int64.
 
     Args:
         input: the input Tensor.
-        boundaries: in ascending order.
-        out_int32: give int32.
-        right: the buckets are closed on the left: ``b[i-1] <= x < b[i]``.
+        boundaries: the bounds of the buckets, in ascending order.
+        out_int32: return int32 instead of int64.
+        right: buckets contain their left bound: ``b[i-1] <= x < b[i]``.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -1305,11 +1303,11 @@ def cartesian_prod(*tensors: Operand) -> Tensor:
     """``x_1 × ... × x_n``: all combinations of one element per vector, as rows; a single vector is returned unchanged.
 
     Derivative: for each element, the sum of ``g`` over the rows that contain it.
-    Shape: vectors of n_0, .., n_k elements to (n_0 ... n_k, k + 1).
+    Shape: vectors of n_0, .., n_k elements to (n_0 * ... * n_k, k + 1).
     Dtype: any; the result has PyTorch's result type of the arguments.
 
     Args:
-        tensors: the vectors, one by one.
+        tensors: the vectors, as separate arguments.
 
     Raises:
         RuntimeError: an input is not a vector.
@@ -1334,39 +1332,40 @@ def cat(tensors: Sequence[Operand], dim: builtins.int = 0, *, axis: builtins.int
     Raises:
         IndexError: ``dim`` is out of range.
         ValueError: the list is empty.
-        RuntimeError: a Tensor is 0-d, or shapes differ in another dimension than ``dim``.
+        RuntimeError: a Tensor is 0-d, or the shapes differ in a dimension other than ``dim``.
 
     >>> rg.cat([rg.tensor([1, 2]), rg.tensor([3])])
     tensor([1, 2, 3])
     """
 def cdist(x1: Tensor, x2: Tensor, p: builtins.float = 2.0, compute_mode: builtins.str = 'use_mm_for_euclid_dist_if_necessary') -> Tensor:
-    """``||x1_i - x2_j||_p`` for every row i of the one and every row j of the other.
+    """``||x1_i - x2_j||_p`` for every row i of x1 and every row j of x2.
 
     Derivative: for ``p = 2`` ``x1_i``: ``sum_j g_ij (x1_i - x2_j) / ans_ij``; ``x2_j``:
-    ``sum_i g_ij (x2_j - x1_i) / ans_ij``; terms whose points coincide count 0. That of the norm for other p.
+    ``sum_i g_ij (x2_j - x1_i) / ans_ij``; terms whose points coincide are 0. For other p, that of the norm.
     Shape: ``(..., P, M)`` and ``(..., R, M)``, whose leading dimensions broadcast, to ``(..., P, R)``.
     Dtype: real floating, the same for all arguments and the result.
 
     Args:
         x1, x2: the Tensors.
         p: the order of the norm; 0 counts the coordinates that differ.
-        compute_mode: for ``p = 2`` by a matrix product, which is fast and less exact for points that nearly coincide:
-            ``"use_mm_for_euclid_dist"``, ``"donot_use_mm_for_euclid_dist"``, or the default, when P or R is above 25.
+        compute_mode: whether distances for ``p = 2`` are computed by a matrix product, which is fast but less exact for
+            points that nearly coincide: ``"use_mm_for_euclid_dist"``, ``"donot_use_mm_for_euclid_dist"``, or by default
+            if P or R is above 25.
 
     Raises:
         TypeError: ``x1`` is not a Tensor, array or number.
-        RuntimeError: the shapes do not match, p is negative, or the dtypes are not one floating dtype.
-        ValueError: an unknown ``compute_mode``.
+        RuntimeError: the shapes do not match, p is negative, or the dtypes differ or are not floating.
+        ValueError: ``compute_mode`` is unknown.
 
     >>> rg.cdist(rg.tensor([[0.0, 0.0]]), rg.tensor([[3.0, 4.0], [0.0, 1.0]]))
     tensor([[5., 1.]])
     """
 def ceil(input: Tensor) -> Tensor:
-    """``ceil(input)``, elementwise: the smallest whole number not below.
+    """``ceil(input)``, elementwise: the smallest whole number not below the input.
 
     Derivative: zero.
     Shape: any; the result has the input's shape.
-    Dtype: real; the result has the input's, integers stay as they are.
+    Dtype: real; the result has the input's dtype, integers stay as they are.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -1384,7 +1383,7 @@ def celu(input: Tensor, alpha: builtins.float = 1.0) -> Tensor:
 
     Args:
         input: the input Tensor.
-        alpha: minus the limit far below 0.
+        alpha: the negative of the limit at -inf.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -1400,11 +1399,11 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
     """The product of all matrices, in the order that takes the fewest operations: ``linalg.multi_dot(matrices)``.
 
     Derivative: that of the products.
-    Shape: ``(n_0, n_1), (n_1, n_2), ...``; ``(n_0, n_k)``.
-    Dtype: floating and complex, all one; the result has it.
+    Shape: ``(n_0, n_1), (n_1, n_2), ...`` to ``(n_0, n_k)``.
+    Dtype: floating and complex, the same for all matrices and the result.
 
     Raises:
-        RuntimeError: one is not a matrix, or the shapes do not fit.
+        RuntimeError: an argument is not a matrix, or the shapes do not match.
 
     >>> rg.chain_matmul(rg.ones(2, 3), rg.ones(3, 4), rg.ones(4, 1))
     tensor([[12.],
@@ -1419,11 +1418,11 @@ def cholesky(input: Operand, upper: builtins.bool = False) -> Tensor:
 
     Args:
         input: the matrices, of which only the lower triangle is read.
-        upper: give ``U = L^H``.
+        upper: return ``U = L^H``.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers.
+        RuntimeError: the matrices are not square, or do not have dtype float32, float64 or complex.
         LinAlgError: a matrix is not positive-definite.
 
     >>> rg.cholesky(rg.tensor([[4.0]]))
@@ -1438,7 +1437,7 @@ def cholesky_inverse(L: Operand, upper: builtins.bool = False) -> Tensor:
     Dtype: float32, float64 and complex; the result has the input's dtype.
 
     Args:
-        L: the factor, of which only its triangle is read.
+        L: the factor; only the lower triangle is read, or with ``upper`` only the upper one.
         upper: the factor is upper triangular: ``(L^H @ L)^-1``.
 
     Raises:
@@ -1458,7 +1457,7 @@ def cholesky_inverse(*, input: Operand, upper: builtins.bool = False) -> Tensor:
     Dtype: float32, float64 and complex; the result has the input's dtype.
 
     Args:
-        L: the factor, of which only its triangle is read.
+        L: the factor; only the lower triangle is read, or with ``upper`` only the upper one.
         upper: the factor is upper triangular: ``(L^H @ L)^-1``.
 
     Raises:
@@ -1474,12 +1473,12 @@ def cholesky_solve(input: Operand, L: Operand, upper: builtins.bool = False) -> 
     """``X`` with ``L @ L^H @ X = input``, from a Cholesky factor.
 
     Derivative: that of the solution of two triangular systems.
-    Shape: input (..., n, k), L (..., n, n), batches broadcast; X has the input's.
+    Shape: input (..., n, k), L (..., n, n), batches broadcast; X has the input's shape.
     Dtype: float32, float64 and complex, the same for all arguments and the result.
 
     Args:
         input: the right-hand sides.
-        L: the factor, of which only its triangle is read.
+        L: the factor; only the lower triangle is read, or with ``upper`` only the upper one.
         upper: the factor is upper triangular: ``L^H @ L @ X = input``.
 
     Raises:
@@ -1495,12 +1494,12 @@ def cholesky_solve(input: Operand, *, input2: Operand, upper: builtins.bool = Fa
     """``X`` with ``L @ L^H @ X = input``, from a Cholesky factor.
 
     Derivative: that of the solution of two triangular systems.
-    Shape: input (..., n, k), L (..., n, n), batches broadcast; X has the input's.
+    Shape: input (..., n, k), L (..., n, n), batches broadcast; X has the input's shape.
     Dtype: float32, float64 and complex, the same for all arguments and the result.
 
     Args:
         input: the right-hand sides.
-        L: the factor, of which only its triangle is read.
+        L: the factor; only the lower triangle is read, or with ``upper`` only the upper one.
         upper: the factor is upper triangular: ``L^H @ L @ X = input``.
 
     Raises:
@@ -1541,13 +1540,14 @@ def clamp(input: Operand, min: Operand | None = None, max: Operand | None = None
 
     Args:
         input: the input Tensor.
-        min: lower bound, a number or a Tensor; None for none.
-        max: upper bound, a number or a Tensor; None for none. Where min > max, the result is max.
+        min: the lower bound, a number or a Tensor; None for no bound.
+        max: the upper bound, a number or a Tensor; None for no bound. Where min > max, the result is max.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: an input is complex.
-        RuntimeError: neither bound is given or one is beyond the range of the result, or the shapes do not broadcast.
+        RuntimeError: neither bound is given, a bound is beyond the range of the result's dtype, or the shapes do not
+            broadcast.
 
     >>> rg.clamp(rg.tensor([-2.0, 0.5, 3.0]), -1, 1)
     tensor([-1. ,  0.5,  1. ])
@@ -1555,7 +1555,7 @@ def clamp(input: Operand, min: Operand | None = None, max: Operand | None = None
 def clamp_max(input: Operand, max: Operand) -> Tensor:
     """``min(input, max)``, elementwise.
 
-    Derivative: input: ``g`` within the bound and at it. max: ``g`` where the input lies beyond it.
+    Derivative: input: ``g`` where the input is at most max, else 0. max: ``g`` where the input is greater, else 0.
     Shape: that of ``input`` and ``max`` broadcast.
     Dtype: real; the result has PyTorch's result type of the arguments.
 
@@ -1574,7 +1574,7 @@ def clamp_max(input: Operand, max: Operand) -> Tensor:
 def clamp_min(input: Operand, min: Operand) -> Tensor:
     """``max(input, min)``, elementwise.
 
-    Derivative: input: ``g`` within the bound and at it. min: ``g`` where the input lies beyond it.
+    Derivative: input: ``g`` where the input is at least min, else 0. min: ``g`` where the input is less, else 0.
     Shape: that of ``input`` and ``min`` broadcast.
     Dtype: real; the result has PyTorch's result type of the arguments.
 
@@ -1600,13 +1600,14 @@ def clip(input: Operand, min: Operand | None = None, max: Operand | None = None)
 
     Args:
         input: the input Tensor.
-        min: lower bound, a number or a Tensor; None for none.
-        max: upper bound, a number or a Tensor; None for none. Where min > max, the result is max.
+        min: the lower bound, a number or a Tensor; None for no bound.
+        max: the upper bound, a number or a Tensor; None for no bound. Where min > max, the result is max.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: an input is complex.
-        RuntimeError: neither bound is given or one is beyond the range of the result, or the shapes do not broadcast.
+        RuntimeError: neither bound is given, a bound is beyond the range of the result's dtype, or the shapes do not
+            broadcast.
 
     >>> rg.clamp(rg.tensor([-2.0, 0.5, 3.0]), -1, 1)
     tensor([-1. ,  0.5,  1. ])
@@ -1641,7 +1642,7 @@ def column_stack(tensors: Sequence[Operand]) -> Tensor:
         tensors: a list or tuple of Tensors.
 
     Raises:
-        RuntimeError: the list is empty or the shapes differ.
+        RuntimeError: the list is empty, or the shapes differ.
 
     >>> rg.column_stack([rg.tensor([1, 2]), rg.tensor([3, 4])])
     tensor([[1, 3],
@@ -1673,7 +1674,7 @@ def complex(real: Tensor, imag: Tensor) -> Tensor:
 
     Derivative: real: ``Re(g)``; imag: ``Im(g)``.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: both float32 or both float64; complex64 or complex128.
+    Dtype: both float32 or both float64; the result is complex64 or complex128.
 
     Args:
         real: the real part.
@@ -1681,7 +1682,7 @@ def complex(real: Tensor, imag: Tensor) -> Tensor:
 
     Raises:
         TypeError: ``real`` is not a Tensor, array or number.
-        RuntimeError: the parts are not floating, or of two dtypes.
+        RuntimeError: the parts are not floating, or differ in dtype.
 
     >>> rg.complex(rg.tensor([1.0, 2.0]), rg.tensor([3.0, -4.0]))
     tensor([1.+3.j, 2.-4.j], dtype=complex64)
@@ -1700,7 +1701,7 @@ def concat(tensors: Sequence[Operand], dim: builtins.int = 0, *, axis: builtins.
     Raises:
         IndexError: ``dim`` is out of range.
         ValueError: the list is empty.
-        RuntimeError: a Tensor is 0-d, or shapes differ in another dimension than ``dim``.
+        RuntimeError: a Tensor is 0-d, or the shapes differ in a dimension other than ``dim``.
 
     >>> rg.cat([rg.tensor([1, 2]), rg.tensor([3])])
     tensor([1, 2, 3])
@@ -1719,14 +1720,15 @@ def concatenate(tensors: Sequence[Operand], dim: builtins.int = 0, *, axis: buil
     Raises:
         IndexError: ``dim`` is out of range.
         ValueError: the list is empty.
-        RuntimeError: a Tensor is 0-d, or shapes differ in another dimension than ``dim``.
+        RuntimeError: a Tensor is 0-d, or the shapes differ in a dimension other than ``dim``.
 
     >>> rg.cat([rg.tensor([1, 2]), rg.tensor([3])])
     tensor([1, 2, 3])
     """
 def conj(input: Tensor) -> Tensor:
-    """``Re(input) - i Im(input)``, elementwise: the complex conjugate; a real Tensor itself, of which NumPy's
-    ``np.conj`` gives a copy.
+    """``Re(input) - i Im(input)``, elementwise: the complex conjugate.
+
+    A real Tensor is returned itself; ``np.conj`` of it returns a copy.
 
     Derivative: ``conj(g)``.
     Shape: any; the result has the input's shape.
@@ -1739,7 +1741,7 @@ def conj(input: Tensor) -> Tensor:
     tensor([1.-2.j], dtype=complex64)
     """
 def conj_physical(input: Tensor) -> Tensor:
-    """``Re(input) - i Im(input)``, elementwise: the complex conjugate, always in memory of its own.
+    """``Re(input) - i Im(input)``, elementwise: the complex conjugate, always a copy.
 
     Derivative: ``conj(g)``.
     Shape: any; the result has the input's shape.
@@ -1752,8 +1754,9 @@ def conj_physical(input: Tensor) -> Tensor:
     tensor([1.-2.j], dtype=complex64)
     """
 def conjugate(input: Tensor) -> Tensor:
-    """``Re(input) - i Im(input)``, elementwise: the complex conjugate; a real Tensor itself, of which NumPy's
-    ``np.conj`` gives a copy.
+    """``Re(input) - i Im(input)``, elementwise: the complex conjugate.
+
+    A real Tensor is returned itself; ``np.conj`` of it returns a copy.
 
     Derivative: ``conj(g)``.
     Shape: any; the result has the input's shape.
@@ -1766,9 +1769,9 @@ def conjugate(input: Tensor) -> Tensor:
     tensor([1.-2.j], dtype=complex64)
     """
 def constant_pad_nd(input: Tensor, pad: Size, value: Number = 0) -> Tensor:
-    """``value`` around the input: ``pad`` is (left, right) of the last dimension, then of the one before, and so on.
+    """``value`` around the input; ``pad`` is (left, right) of the last dimension, then of the previous one, and so on.
 
-    Derivative: the part of g that is the input, 0 for what was cropped; none for ``value``.
+    Derivative: input: the part of g at the input's position, 0 for cropped elements; value: none.
     Shape: any; each dimension grows by its two widths, or shrinks by negative ones.
     Dtype: any; the result has the input's dtype.
 
@@ -1779,28 +1782,28 @@ def constant_pad_nd(input: Tensor, pad: Size, value: Number = 0) -> Tensor:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: ``pad`` has an odd length or too many pairs, or crops more than there is.
+        RuntimeError: ``pad`` has an odd length or too many pairs, or crops more elements than there are.
 
     >>> rg.constant_pad_nd(rg.tensor([1, 2]), (1, 2))
     tensor([0, 1, 2, 0, 0])
     """
 def conv_tbc(input: Operand, weight: Operand, bias: Tensor | None = None, pad: builtins.int = 0) -> Tensor:
-    """``y[t, b, o] = bias[o] + sum_kc input[t + k - pad, b, c] weight[k, c, o]``: a convolution along the time.
+    """``y[t, b, o] = bias[o] + sum_kc input[t + k - pad, b, c] weight[k, c, o]``: a convolution along time.
 
-    Derivative: as that of ``conv1d``.
+    Derivative: that of ``conv1d``.
     Shape: input ``(T, B, C_in)``, weight ``(K, C_in, C_out)``, bias ``(C_out)``; the result
         ``(T + 2 pad - K + 1, B, C_out)``.
-    Dtype: floating, the same of all; kept.
+    Dtype: floating, the same for all arguments and the result.
 
     Args:
         input: the sequences.
         weight: the filters.
         bias: added to each channel.
-        pad: zeros put on both ends.
+        pad: the number of zeros added on both ends.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: an input has not three dimensions, or the shapes do not fit.
+        RuntimeError: input or weight does not have three dimensions, or the shapes do not match.
 
     >>> rg.conv_tbc(rg.ones(5, 2, 3), rg.ones(2, 3, 4)).shape
     (4, 2, 4)
@@ -1826,14 +1829,14 @@ def copysign(input: Operand, other: Operand) -> Tensor:
 def corrcoef(input: Operand) -> Tensor:
     """``R_ij = C_ij / sqrt(C_ii C_jj)``: the correlation coefficients of the rows, from their covariances ``C``.
 
-    Derivative: that of the formula; NaN for a row without deviation, and of real numbers 0 where rounding made a
-    coefficient larger than 1.
-    Shape: (variables, observations) to (variables, variables); of one variable, (n) or 0-d, the result is 0-d.
+    Derivative: that of the formula; NaN for a row with deviation 0. For real numbers it is 0 where rounding made a
+    coefficient exceed 1.
+    Shape: (variables, observations) to (variables, variables); a single variable, (n) or 0-d, gives a 0-d result.
     Dtype: floating and complex; integers become the default dtype.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: more than 2 dimensions, or bools.
+        RuntimeError: the input has more than 2 dimensions, or holds bools.
 
     >>> rg.corrcoef(rg.tensor([[0.0, 2.0, 1.0], [0.0, 4.0, 2.0]]))
     tensor([[1., 1.],
@@ -1869,20 +1872,20 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: builtins.int = 1, eps: builti
     """``<x1, x2> / (max(||x1||, eps) * max(||x2||, eps))`` along ``dim``.
 
     Derivative: with the unit vectors u1 and u2, x1: ``g (u2 - ans u1) / ||x1||``; x2: ``g (u1 - ans u2) / ||x2||``.
-    Vectors shorter than ``eps`` count as of that length, and the norm of a zero vector has derivative 0.
+    A norm below ``eps`` counts as ``eps``, and the norm of a zero vector has derivative 0.
     Shape: the inputs broadcast; the result has the common shape without ``dim``.
     Dtype: real floating; the result has the common dtype of both arguments.
 
     Args:
         x1, x2: the Tensors.
         dim: the dimension of the vectors.
-        eps: the least norm.
+        eps: the smallest divisor for each norm.
 
     Raises:
         TypeError: ``x1`` is not a Tensor, array or number.
         NotImplementedError: an input is complex.
         IndexError: ``dim`` is out of range of the common shape.
-        RuntimeError: the shapes do not broadcast, or neither holds floating numbers.
+        RuntimeError: the shapes do not broadcast, or neither argument is floating.
 
     >>> rg.cosine_similarity(rg.tensor([[3.0, 4.0]]), rg.tensor([[4.0, 3.0]]))
     tensor([0.96])
@@ -1895,8 +1898,8 @@ def count_nonzero(input: Operand, dim: Dims | None = None, *, axis: Dims | None 
     Dtype: any; the result is int64.
 
     Args:
-        input: the elements that are counted.
-        dim: a dimension or several; all for None and ``()``.
+        input: the elements to count.
+        dim: one dimension or several; None and ``()`` mean all.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -1909,18 +1912,19 @@ def cov(input: Operand, *, correction: builtins.int = 1, fweights: Tensor | None
     """``C_ij = sum_k (x_ik - mean_i) (x_jk - mean_j)^* / (n - correction)``: the covariances of the rows.
 
     Derivative: that of the formula.
-    Shape: (variables, observations) to (variables, variables); of one variable, (n) or 0-d, the result is 0-d.
+    Shape: (variables, observations) to (variables, variables); a single variable, (n) or 0-d, gives a 0-d result.
     Dtype: floating and complex; integers become the default dtype.
 
     Args:
-        input: a row per variable.
+        input: the observations, one row per variable.
         correction: the number to subtract from the number of observations.
-        fweights: how often each observation counts, integers (n).
-        aweights: how much each observation counts, (n).
+        fweights: how often each observation is repeated, integers (n).
+        aweights: the relative weight of each observation, (n).
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: more than 2 dimensions, bools, or weights that do not fit or are negative.
+        RuntimeError: the input has more than 2 dimensions or holds bools, or weights are negative or have a wrong
+            shape.
 
     >>> rg.cov(rg.tensor([[0.0, 2.0], [0.0, 4.0]]))
     tensor([[2., 4.],
@@ -1930,7 +1934,7 @@ def cross(input: Operand, other: Operand, dim: Dim | None = None, *, axis: Dim |
     """``y_i = input_(i+1) other_(i+2) - input_(i+2) other_(i+1)``, indices modulo 3: ``linalg.cross``.
 
     Derivative: input: ``cross(other, g)``; other: ``cross(g, input)``.
-    Shape: the same number of dimensions, which broadcast, with length 3 along ``dim``.
+    Shape: both have the same number of dimensions and length 3 along ``dim``; the other dimensions broadcast.
     Dtype: any but bool; the result has PyTorch's result type.
 
     Args:
@@ -1941,7 +1945,7 @@ def cross(input: Operand, other: Operand, dim: Dim | None = None, *, axis: Dim |
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: the dimension has not length 3 in both, or the shapes do not fit.
+        RuntimeError: the dimension does not have length 3 in both, or the shapes do not broadcast.
 
     >>> rg.cross(rg.tensor([1.0, 0.0, 0.0]), rg.tensor([0.0, 1.0, 0.0]))
     tensor([0., 0., 1.])
@@ -1950,7 +1954,7 @@ def cross(input: Operand, other: Operand, dim: Dim | None = None, *, axis: Dim |
 def cummax(input: Operand, dim: Dim) -> ValuesIndices:
     """``y_i = max(x_0, ..., x_i)`` along ``dim``, with its index; NaN from the first NaN on.
 
-    Derivative: ``g`` summed at the element with the index, the last of equal elements.
+    Derivative: each ``g`` is added at the element with the returned index, the last of equal elements.
     Shape: any; the result has the input's shape.
     Dtype: any but complex; values have the dtype of the input, indices are int64.
 
@@ -1973,7 +1977,7 @@ def cummax(input: Operand, dim: Dim) -> ValuesIndices:
 def cummax(input: Operand, *, axis: Dim) -> ValuesIndices:
     """``y_i = max(x_0, ..., x_i)`` along ``dim``, with its index; NaN from the first NaN on.
 
-    Derivative: ``g`` summed at the element with the index, the last of equal elements.
+    Derivative: each ``g`` is added at the element with the returned index, the last of equal elements.
     Shape: any; the result has the input's shape.
     Dtype: any but complex; values have the dtype of the input, indices are int64.
 
@@ -1996,7 +2000,7 @@ def cummax(input: Operand, *, axis: Dim) -> ValuesIndices:
 def cummin(input: Operand, dim: Dim) -> ValuesIndices:
     """``y_i = min(x_0, ..., x_i)`` along ``dim``, with its index; NaN from the first NaN on.
 
-    Derivative: ``g`` summed at the element with the index, the last of equal elements.
+    Derivative: each ``g`` is added at the element with the returned index, the last of equal elements.
     Shape: any; the result has the input's shape.
     Dtype: any but complex; values have the dtype of the input, indices are int64.
 
@@ -2019,7 +2023,7 @@ def cummin(input: Operand, dim: Dim) -> ValuesIndices:
 def cummin(input: Operand, *, axis: Dim) -> ValuesIndices:
     """``y_i = min(x_0, ..., x_i)`` along ``dim``, with its index; NaN from the first NaN on.
 
-    Derivative: ``g`` summed at the element with the index, the last of equal elements.
+    Derivative: each ``g`` is added at the element with the returned index, the last of equal elements.
     Shape: any; the result has the input's shape.
     Dtype: any but complex; values have the dtype of the input, indices are int64.
 
@@ -2042,15 +2046,15 @@ def cummin(input: Operand, *, axis: Dim) -> ValuesIndices:
 def cumprod(input: Operand, dim: Dim, *, dtype: DTypeLike | None = None) -> Tensor:
     """``y_i = x_0 * ... * x_i`` along ``dim``.
 
-    Derivative: ``x_0 ... x_(i-1) sum_(k >= i) g_k x_(i+1) ... x_k``, without a division: correct for zeros, to
-    every order.
+    Derivative: ``x_0 ... x_(i-1) sum_(k >= i) g_k x_(i+1) ... x_k``, without a division, so that derivatives of every
+    order are correct for zeros.
     Shape: any; the result has the input's shape.
     Dtype: any; the result for integers and bools is int64.
 
     Args:
         input: the input Tensor.
         dim: the dimension.
-        dtype: convert the input first.
+        dtype: the dtype to which the input is converted first.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -2065,15 +2069,15 @@ def cumprod(input: Operand, dim: Dim, *, dtype: DTypeLike | None = None) -> Tens
 def cumprod(input: Operand, *, axis: Dim, dtype: DTypeLike | None = None) -> Tensor:
     """``y_i = x_0 * ... * x_i`` along ``dim``.
 
-    Derivative: ``x_0 ... x_(i-1) sum_(k >= i) g_k x_(i+1) ... x_k``, without a division: correct for zeros, to
-    every order.
+    Derivative: ``x_0 ... x_(i-1) sum_(k >= i) g_k x_(i+1) ... x_k``, without a division, so that derivatives of every
+    order are correct for zeros.
     Shape: any; the result has the input's shape.
     Dtype: any; the result for integers and bools is int64.
 
     Args:
         input: the input Tensor.
         dim: the dimension.
-        dtype: convert the input first.
+        dtype: the dtype to which the input is converted first.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -2088,7 +2092,7 @@ def cumprod(input: Operand, *, axis: Dim, dtype: DTypeLike | None = None) -> Ten
 def cumsum(input: Operand, dim: Dim, *, dtype: DTypeLike | None = None) -> Tensor:
     """``y_i = x_0 + ... + x_i`` along ``dim``.
 
-    float16 and float32 run in double precision and are rounded once.
+    float16 and float32 are summed in double precision and rounded once.
 
     Derivative: ``sum_(k >= i) g_k``, the cumulative sum of ``g`` from the end.
     Shape: any; the result has the input's shape.
@@ -2097,7 +2101,7 @@ def cumsum(input: Operand, dim: Dim, *, dtype: DTypeLike | None = None) -> Tenso
     Args:
         input: the input Tensor.
         dim: the dimension.
-        dtype: convert the input first.
+        dtype: the dtype to which the input is converted first.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -2110,7 +2114,7 @@ def cumsum(input: Operand, dim: Dim, *, dtype: DTypeLike | None = None) -> Tenso
 def cumsum(input: Operand, *, axis: Dim, dtype: DTypeLike | None = None) -> Tensor:
     """``y_i = x_0 + ... + x_i`` along ``dim``.
 
-    float16 and float32 run in double precision and are rounded once.
+    float16 and float32 are summed in double precision and rounded once.
 
     Derivative: ``sum_(k >= i) g_k``, the cumulative sum of ``g`` from the end.
     Shape: any; the result has the input's shape.
@@ -2119,7 +2123,7 @@ def cumsum(input: Operand, *, axis: Dim, dtype: DTypeLike | None = None) -> Tens
     Args:
         input: the input Tensor.
         dim: the dimension.
-        dtype: convert the input first.
+        dtype: the dtype to which the input is converted first.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -2132,12 +2136,12 @@ def cumulative_trapezoid(y: Operand, x: Operand | None = None, *, dx: Number | T
     """``z_k = sum_(i <= k) (y_i + y_(i+1)) / 2 (x_(i+1) - x_i)`` along ``dim``: the running integral.
 
     Derivative: that of ``trapezoid``, summed over the ``g_k`` that contain an area.
-    Shape: y of at least one dimension, x as in ``trapezoid``; the result is one shorter along ``dim``.
+    Shape: as in ``trapezoid``, but the result keeps ``dim``, which is one shorter.
     Dtype: any but bool; integers become the default dtype.
 
     Args:
         y: the values.
-        x: the points; by default at distance ``dx``.
+        x: the points; by default points at distance ``dx``.
         dx: the distance between points, 1 by default.
         dim: the dimension, by default the last.
 
@@ -2172,7 +2176,7 @@ def det(input: Operand) -> Tensor:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers.
+        RuntimeError: the matrices are not square, or do not have dtype float32, float64 or complex.
 
     >>> rg.det(rg.tensor([[3.0]]))
     tensor(3.)
@@ -2194,8 +2198,8 @@ def detach_copy(input: Tensor) -> Tensor:
     """``input.detach()``, copied.
 
     Derivative: none.
-    Shape: as ``detach``'s.
-    Dtype: as ``detach``'s.
+    Shape: that of ``detach``.
+    Dtype: that of ``detach``.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -2226,7 +2230,7 @@ def diag_embed(input: Tensor, offset: builtins.int = 0, dim1: builtins.int = -2,
     """``out[.., i, i + offset] = input[.., i]``: matrices with the last dimension on their diagonal, else 0.
 
     Derivative: the diagonal of ``g``.
-    Shape: (*, n) to (*, m, m) with ``m = n + |offset|``, of which the last two become ``dim1`` and ``dim2``.
+    Shape: (*, n) to (*, m, m) with ``m = n + |offset|``, of which the last two are moved to ``dim1`` and ``dim2``.
     Dtype: any; the result has the input's dtype.
 
     Args:
@@ -2266,7 +2270,7 @@ def diagonal(input: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, di
     """``out[.., i] = input[.., i, .., i + offset, ..]``: a view of the diagonals of the matrices in two dimensions.
 
     Derivative: ``g`` on the diagonals, 0 elsewhere.
-    Shape: without ``dim1`` and ``dim2``, and with the diagonal's length as the last dimension.
+    Shape: the input's without ``dim1`` and ``dim2``, followed by the length of the diagonal.
     Dtype: any; the result has the input's dtype.
 
     Args:
@@ -2287,7 +2291,7 @@ def diagonal_copy(input: Tensor, offset: builtins.int = 0, dim1: builtins.int = 
     """``diagonal(input, offset, dim1, dim2)``, copied.
 
     Derivative: ``g`` on the diagonals, 0 elsewhere.
-    Shape: without ``dim1`` and ``dim2``, and with the diagonal's length as the last dimension.
+    Shape: the input's without ``dim1`` and ``dim2``, followed by the length of the diagonal.
     Dtype: any; the result has the input's dtype.
 
     Args:
@@ -2308,12 +2312,12 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: builtins.int = 0, dim1:
     """``diagonal(out, offset, dim1, dim2) = src``, in a copy of the input.
 
     Derivative: input: ``g``, 0 on the diagonal. src: the diagonal of ``g``.
-    Shape: the input's, kept; src has that of ``diagonal(input, offset, dim1, dim2)``.
+    Shape: the input's, preserved; src has the shape of ``diagonal(input, offset, dim1, dim2)``.
     Dtype: any; the result has the input's dtype.
 
     Args:
         input: a Tensor of at least two dimensions.
-        src: the diagonal.
+        src: the values of the diagonal.
         offset: the number of the diagonal: 0 for the main diagonal, > 0 above, < 0 below.
         dim1: the dimension of the rows.
         dim2: the dimension of the columns.
@@ -2321,7 +2325,7 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: builtins.int = 0, dim1:
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: a dimension is out of range.
-        RuntimeError: src has not the diagonal's shape, or the two dimensions are the same.
+        RuntimeError: src does not have the shape of the diagonal, or the two dimensions are the same.
 
     >>> rg.diagonal_scatter(rg.zeros(2, 2), rg.ones(2))
     tensor([[1., 0.],
@@ -2338,8 +2342,8 @@ def diff(input: Operand, n: builtins.int = 1, dim: Dim = -1, prepend: Operand | 
         input: the input Tensor.
         n: the number of repetitions; 0 returns a copy.
         dim: the dimension, by default the last.
-        prepend: values to concatenate before the input, of its shape except along ``dim``.
-        append: values to concatenate after the input.
+        prepend: values to concatenate before the input, with the input's shape except along ``dim``.
+        append: values to concatenate after the input, likewise.
 
     Raises:
         IndexError: ``dim`` is out of range.
@@ -2367,15 +2371,15 @@ def digamma(input: Tensor) -> Tensor:
     tensor([-0.5772,  1.5061])
     """
 def dist(input: Operand, other: Operand, p: builtins.float = 2) -> Tensor:
-    """``norm(input - other, p)``: the distance of two vectors of all elements.
+    """``norm(input - other, p)``: the distance between the two inputs as vectors.
 
-    Derivative: input: as ``norm`` at the difference; other: the negative. So 0 where the distance is 0.
-    Shape: any that broadcast; the result is 0-d.
+    Derivative: input: that of ``norm`` at the difference, 0 where the distance is 0; other: the negative of that.
+    Shape: the inputs broadcast; the result is 0-d.
     Dtype: floating and complex, whose distance is real.
 
     Args:
-        input: one vector.
-        other: the other vector.
+        input: the first vector.
+        other: the second vector.
         p: the order of the norm, any number.
 
     Raises:
@@ -2400,7 +2404,7 @@ def div(input: Operand, other: Operand, *, rounding_mode: Literal['trunc', 'floo
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: an unknown rounding mode, or with one an integer divided by 0.
+        RuntimeError: the rounding mode is unknown, or with a rounding mode an integer is divided by 0.
 
     >>> rg.div(rg.tensor([7.0, -7.0]), 2)
     tensor([ 3.5, -3.5])
@@ -2422,7 +2426,7 @@ def divide(input: Operand, other: Operand, *, rounding_mode: Literal['trunc', 'f
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: an unknown rounding mode, or with one an integer divided by 0.
+        RuntimeError: the rounding mode is unknown, or with a rounding mode an integer is divided by 0.
 
     >>> rg.div(rg.tensor([7.0, -7.0]), 2)
     tensor([ 3.5, -3.5])
@@ -2437,8 +2441,8 @@ def dot(input: Operand, tensor: Operand) -> Tensor:
     Dtype: any, the same for all arguments and the result.
 
     Args:
-        input: one vector.
-        tensor: the other.
+        input: the first vector.
+        tensor: the other vector.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -2449,15 +2453,15 @@ def dot(input: Operand, tensor: Operand) -> Tensor:
     """
 @overload
 def dsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
-    """``[x[:, :, a:b], ...]``: views of equal pieces along dimension 2, or of those between the given positions.
+    """``[x[:, :, a:b], ...]``: views of equal pieces along dimension 2, or pieces between given positions.
 
     Derivative: ``g`` of the pieces, each at its position.
-    Shape: that of the input except for this dimension.
+    Shape: each piece has the input's shape except along this dimension.
     Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
-        indices_or_sections: the number of pieces, or the positions of the cuts.
+        indices_or_sections: the number of pieces, or the positions at which to split.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -2468,15 +2472,15 @@ def dsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> builtins.tuple[
     """
 @overload
 def dsplit(input: Tensor, *, indices: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
-    """``[x[:, :, a:b], ...]``: views of equal pieces along dimension 2, or of those between the given positions.
+    """``[x[:, :, a:b], ...]``: views of equal pieces along dimension 2, or pieces between given positions.
 
     Derivative: ``g`` of the pieces, each at its position.
-    Shape: that of the input except for this dimension.
+    Shape: each piece has the input's shape except along this dimension.
     Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
-        indices_or_sections: the number of pieces, or the positions of the cuts.
+        indices_or_sections: the number of pieces, or the positions at which to split.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -2487,15 +2491,15 @@ def dsplit(input: Tensor, *, indices: Dims | Tensor) -> builtins.tuple[Tensor, .
     """
 @overload
 def dsplit(input: Tensor, *, sections: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
-    """``[x[:, :, a:b], ...]``: views of equal pieces along dimension 2, or of those between the given positions.
+    """``[x[:, :, a:b], ...]``: views of equal pieces along dimension 2, or pieces between given positions.
 
     Derivative: ``g`` of the pieces, each at its position.
-    Shape: that of the input except for this dimension.
+    Shape: each piece has the input's shape except along this dimension.
     Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
-        indices_or_sections: the number of pieces, or the positions of the cuts.
+        indices_or_sections: the number of pieces, or the positions at which to split.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -2515,27 +2519,29 @@ def dstack(tensors: Sequence[Operand]) -> Tensor:
         tensors: a list or tuple of Tensors.
 
     Raises:
-        RuntimeError: the list is empty or the shapes differ.
+        RuntimeError: the list is empty, or the shapes differ.
 
     >>> rg.dstack([rg.tensor([1, 2]), rg.tensor([3, 4])]).shape
     (1, 2, 2)
     """
 def einsum(equation: builtins.str | Operand, *operands: Operand | Sequence[builtins.int | EllipsisType] | Sequence[Operand]) -> Tensor:
-    """``y_ik = sum_j a_ij b_jk`` and its like, written "ij,jk->ik": Einstein's convention.
+    """``y_ik = sum_j a_ij b_jk``, written "ij,jk->ik", and similar sums of products: Einstein summation.
 
-    In ``"bij,bjk->bik"`` each operand has a letter per dimension. Letters that operands share are multiplied, letters
-    absent from the output summed; a letter twice in one operand takes its diagonal; ``...`` stands for dimensions that
-    broadcast. Without ``->`` the output has the letters that occur once, sorted, behind the broadcast ones.
+    In ``"bij,bjk->bik"`` each operand has a letter per dimension. Operands are multiplied along the letters that they
+    share, and summed over letters absent from the output; a letter that occurs twice in one operand selects its
+    diagonal; ``...`` stands for dimensions that broadcast. Without ``->`` the output has the broadcast dimensions, then
+    the letters that occur once, in alphabetical order.
 
-    Derivative: each operand: the einsum of ``g`` with the other operands to its letters.
-    Shape: given by the equation; dimensions of length 1 broadcast. Of a single operand without a sum the result is
-    a view.
-    Dtype: any, the same of all, kept; PyTorch's result type of two operands of which no shared letter is summed.
+    Derivative: each operand: the einsum of ``g`` with the other operands, whose output has the letters of the operand.
+    Shape: given by the equation; dimensions of length 1 broadcast. For a single operand and no sum the result is a
+    view.
+    Dtype: any, the same for all operands and the result; two operands of which no shared letter is summed may differ in
+    dtype and are promoted.
 
     Args:
-        equation: the letters; or the first operand, with the letters as lists of numbers behind each operand and, last,
-            for the output: ``einsum(a, [0, 1], b, [1, 2], [0, 2])``.
-        operands: the factors, one by one or as one list.
+        equation: the letters; or the first operand, if each operand is followed by a list of numbers in place of
+            letters and the last list is the output: ``einsum(a, [0, 1], b, [1, 2], [0, 2])``.
+        operands: the factors, as separate arguments or as one list.
 
     Raises:
         RuntimeError: the equation does not fit the operands, or the dtypes differ.
@@ -2548,7 +2554,7 @@ def einsum(equation: builtins.str | Operand, *operands: Operand | Sequence[built
     tensor([6., 6.])
     """
 def empty(*size: Size, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False, **keywords: Size) -> Tensor:
-    """``out[i]`` is whatever the memory held.
+    """A Tensor with uninitialized elements.
 
     Derivative: none.
     Shape: ``empty(2, 3)`` and ``empty((2, 3))`` are of shape (2, 3).
@@ -2558,7 +2564,7 @@ def empty(*size: Size, dtype: DTypeLike | None = None, device: DeviceLike | None
         size: the lengths of the dimensions; also by the names ``size`` and, as in NumPy, ``shape``.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether the result requires grad.
+        requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
         RuntimeError: a length is negative.
@@ -2567,7 +2573,7 @@ def empty(*size: Size, dtype: DTypeLike | None = None, device: DeviceLike | None
     (2, 3)
     """
 def empty_like(input: Tensor, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False) -> Tensor:
-    """Whatever the memory held, in the shape, dtype and device of ``input``.
+    """A Tensor with uninitialized elements, in the shape, dtype and device of ``input``.
 
     Derivative: none.
     Shape: any; the result has the input's shape.
@@ -2577,7 +2583,7 @@ def empty_like(input: Tensor, *, dtype: DTypeLike | None = None, device: DeviceL
         input: a Tensor with the shape, dtype and device of the result.
         dtype: the dtype, by default the input's.
         device: the device, by default the input's.
-        requires_grad: whether the result requires grad.
+        requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -2604,7 +2610,7 @@ def eq(input: Operand, other: Operand) -> Tensor:
     tensor([False,  True])
     """
 def equal(input: Tensor, other: Tensor) -> builtins.bool:
-    """``input == other`` everywhere and of one shape, as a Python bool; false where there is a NaN.
+    """``input == other`` everywhere, with equal shapes, as a Python bool; False if there is a NaN.
 
     Derivative: none.
     Shape: any; different shapes are not equal.
@@ -2637,7 +2643,7 @@ def erf(input: Tensor) -> Tensor:
     tensor([ 0.    ,  0.5205, -1.    ])
     """
 def erfc(input: Tensor) -> Tensor:
-    """``1 - erf(input)``, elementwise, accurate where it is tiny, too.
+    """``1 - erf(input)``, elementwise, accurate also where it is tiny.
 
     Derivative: ``-g * 2 / sqrt(pi) * e^(-input^2)``.
     Shape: any; the result has the input's shape.
@@ -2713,7 +2719,7 @@ def expand_copy(input: Tensor, size: Size, *, implicit: builtins.bool = False) -
             [2, 2]])
     """
 def expm1(input: Tensor) -> Tensor:
-    """``e^input - 1``, elementwise, accurate near 0, too.
+    """``e^input - 1``, elementwise, accurate also near 0.
 
     Derivative: ``g * exp(input)``.
     Shape: any; the result has the input's shape.
@@ -2737,7 +2743,7 @@ def eye(n: builtins.int, m: builtins.int | None = None, *, dtype: DTypeLike | No
         m: the number of columns, by default n.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether the result requires grad.
+        requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
         RuntimeError: a length is negative.
@@ -2769,7 +2775,7 @@ def fix(input: Tensor) -> Tensor:
 
     Derivative: zero.
     Shape: any; the result has the input's shape.
-    Dtype: real; the result has the input's, integers stay as they are.
+    Dtype: real; the result has the input's dtype, integers stay as they are.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -2809,7 +2815,7 @@ def flip(input: Tensor, *dims: Size, **keywords: Size) -> Tensor:
 
     Args:
         input: the input Tensor.
-        dims: the dimensions, one by one or as a sequence.
+        dims: the dimensions, as separate arguments or as a sequence.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -2824,7 +2830,7 @@ def fliplr(input: Tensor) -> Tensor:
     """``flip(input, 1)``.
 
     Derivative: ``g`` flipped.
-    Shape: (m, n, *), kept.
+    Shape: (m, n, *), preserved.
     Dtype: any; the result has the input's dtype.
 
     Raises:
@@ -2838,7 +2844,7 @@ def flipud(input: Tensor) -> Tensor:
     """``flip(input, 0)``.
 
     Derivative: ``g`` flipped.
-    Shape: (n, *), kept.
+    Shape: (n, *), preserved.
     Dtype: any; the result has the input's dtype.
 
     Raises:
@@ -2851,13 +2857,13 @@ def flipud(input: Tensor) -> Tensor:
 def float_power(input: Operand, exponent: Operand) -> Tensor:
     """``input^exponent``, elementwise, in double precision.
 
-    Derivative: as that of ``pow``.
+    Derivative: that of ``pow``.
     Shape: any; the arguments broadcast, and the result has their common shape.
     Dtype: float64; complex128 where an operand is complex.
 
     Args:
         input: the base.
-        exponent: the power it is raised to.
+        exponent: the exponent, a Tensor or a number.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -2867,11 +2873,11 @@ def float_power(input: Operand, exponent: Operand) -> Tensor:
     tensor([2., 3.], dtype=float64)
     """
 def floor(input: Tensor) -> Tensor:
-    """``floor(input)``, elementwise: the largest whole number not above.
+    """``floor(input)``, elementwise: the largest whole number not above the input.
 
     Derivative: zero.
     Shape: any; the result has the input's shape.
-    Dtype: real; the result has the input's, integers stay as they are.
+    Dtype: real; the result has the input's dtype, integers stay as they are.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -2899,7 +2905,7 @@ def floor_divide(input: Operand, other: Operand) -> Tensor:
     tensor([ 3, -4])
     """
 def fmax(input: Operand, other: Operand) -> Tensor:
-    """``max(input, other)``, elementwise; the other one where one is NaN.
+    """``max(input, other)``, elementwise; where one operand is NaN, the other operand.
 
     Derivative: ``g`` to the larger; to the input at ties.
     Shape: any; the arguments broadcast, and the result has their common shape.
@@ -2918,7 +2924,7 @@ def fmax(input: Operand, other: Operand) -> Tensor:
     tensor([3., 2.])
     """
 def fmin(input: Operand, other: Operand) -> Tensor:
-    """``min(input, other)``, elementwise; the other one where one is NaN.
+    """``min(input, other)``, elementwise; where one operand is NaN, the other operand.
 
     Derivative: ``g`` to the smaller; to the input at ties.
     Shape: any; the arguments broadcast, and the result has their common shape.
@@ -2939,7 +2945,7 @@ def fmin(input: Operand, other: Operand) -> Tensor:
 def fmod(input: Operand, other: Operand) -> Tensor:
     """``input - trunc(input / other) * other``, elementwise: the remainder of C, with the dividend's sign.
 
-    Derivative: input: ``g``; other: ``-g * trunc(input / other)``; at a jump that of the piece farther from 0.
+    Derivative: input: ``g``; other: ``-g * trunc(input / other)``; at a jump, that of the piece farther from 0.
     Shape: any; the arguments broadcast, and the result has their common shape.
     Dtype: any; the result has PyTorch's result type of the arguments.
 
@@ -2955,9 +2961,9 @@ def fmod(input: Operand, other: Operand) -> Tensor:
     tensor([ 2., -2.])
     """
 def frac(input: Tensor) -> Tensor:
-    """``input - trunc(input)``, elementwise: what is behind the point, with the sign of the input.
+    """``input - trunc(input)``, elementwise: the fractional part, with the sign of the input.
 
-    Derivative: ``g``, at whole numbers, too.
+    Derivative: ``g``, also at whole numbers.
     Shape: any; the result has the input's shape.
     Dtype: floating only.
 
@@ -2971,9 +2977,9 @@ def frac(input: Tensor) -> Tensor:
 def frexp(input: Tensor) -> FrexpResult:
     """``input = mantissa * 2 ** exponent`` with ``0.5 <= |mantissa| < 1``, or both 0, elementwise.
 
-    Derivative: of the mantissa ``g / 2 ** exponent``; the exponent has none.
-    Shape: any; both results have the input's.
-    Dtype: real floating; the mantissa has the input's, the exponent is int32.
+    Derivative: mantissa: ``g / 2 ** exponent``; exponent: none.
+    Shape: any; both results have the input's shape.
+    Dtype: real floating; the mantissa has the input's dtype, the exponent is int32.
 
     Returns: (mantissa, exponent).
 
@@ -2989,7 +2995,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
     """``array`` as a Tensor on its memory: a write to one is seen in the other.
 
     A Tensor, which NumPy's functions return for Tensors, is returned unchanged. An array that is not writable is copied
-    at the first write; programs of PyTorch get PyTorch's warning.
+    at the first write; PyTorch programs also get PyTorch's warning.
 
     Derivative: none.
     Shape: the array's.
@@ -2999,7 +3005,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
         array: a NumPy array.
 
     Raises:
-        TypeError: it is not a NumPy array, or not one of numbers.
+        TypeError: ``array`` is not a NumPy array, or has no numeric dtype.
 
     >>> rg.from_numpy(np.arange(3))
     tensor([0, 1, 2])
@@ -3016,7 +3022,7 @@ def full(size: Size, fill_value: Operand, *, dtype: DTypeLike | None = None, dev
         fill_value: a number, or a Tensor or array of one element.
         dtype: the dtype, by default that of the number.
         device: the device, by default the default device.
-        requires_grad: whether the result requires grad.
+        requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
         RuntimeError: a length is negative.
@@ -3037,7 +3043,7 @@ def full_like(input: Tensor, fill_value: Operand, *, dtype: DTypeLike | None = N
         fill_value: a number, or a Tensor or array of one element.
         dtype: the dtype, by default the input's.
         device: the device, by default the input's.
-        requires_grad: whether the result requires grad.
+        requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -3098,7 +3104,7 @@ def gcd(input: Operand, other: Operand) -> Tensor:
 
     Derivative: none.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: integers; the inputs' common one.
+    Dtype: integers; the result has the common dtype of the inputs.
 
     Args:
         input: the input Tensor.
@@ -3117,7 +3123,7 @@ def ge(input: Operand, other: Operand) -> Tensor:
 
     Derivative: none.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: compared in PyTorch's result type; the result is of bools.
+    Dtype: any, compared in PyTorch's result type; the result is bool.
 
     Args:
         input: the input Tensor.
@@ -3132,11 +3138,11 @@ def ge(input: Operand, other: Operand) -> Tensor:
     tensor([False,  True])
     """
 def geqrf(input: Tensor) -> GeqrfResult:
-    """R of ``input = Q @ R`` with the reflections whose product is Q, as LAPACK's geqrf.
+    """R of ``input = Q @ R`` and the reflections whose product is Q, in the format of LAPACK's geqrf.
 
     Derivative: none; ``linalg.qr`` has one.
-    Shape: ``(..., m, n)``; ``(..., m, n)`` and ``(..., min(m, n))``.
-    Dtype: float32, float64 and complex; the results have the input's.
+    Shape: ``(..., m, n)`` to ``(..., m, n)`` and ``(..., min(m, n))``.
+    Dtype: float32, float64 and complex; the results have the input's dtype.
 
     Returns: (a, tau): R is ``a.triu()``, and Q ``linalg.householder_product(a, tau)``.
 
@@ -3163,7 +3169,7 @@ def ger(input: Operand, vec2: Operand) -> Tensor:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: an input has not one dimension.
+        RuntimeError: input or vec2 is not a vector.
 
     >>> rg.outer(rg.tensor([1.0, 2.0]), rg.tensor([3.0, 4.0]))
     tensor([[3., 4.],
@@ -3172,18 +3178,18 @@ def ger(input: Operand, vec2: Operand) -> Tensor:
 def gradient(input: Operand, *, spacing: Number | Tensor | Sequence[Number | Tensor] | None = None, dim: Dims | None = None, edge_order: builtins.int = 1, axis: Dims | None = None) -> builtins.tuple[Tensor, ...]:
     """``(f(x + h) - f(x - h)) / (2 h)``: the derivative of a sampled function along each dimension.
 
-    At unequal distances ``(h1^2 f(x + h2) - h2^2 f(x - h1) + (h2^2 - h1^2) f(x)) / (h1 h2 (h1 + h2))``,
-    of second order; at the edges one-sided differences of first or second order.
+    For unequal distances h1 and h2, ``(h1^2 f(x + h2) - h2^2 f(x - h1) + (h2^2 - h1^2) f(x)) / (h1 h2 (h1 + h2))``.
+    These differences are of second order; at the edges, one-sided differences of first or second order are used.
 
-    Derivative: input: the transpose of this linear map; spacing: through the formulas.
-    Shape: any; a result of the input's shape per dimension.
+    Derivative: input: the transpose of this linear map; spacing: that of the formulas.
+    Shape: any; for each dimension a result of the input's shape.
     Dtype: any but bool; integers become the default dtype.
 
     Args:
         input: the values of the function.
         spacing: the distance between points (default 1), or one per dimension, or a Tensor of coordinates per
             dimension.
-        dim: a dimension or several, by default all.
+        dim: one dimension or several, by default all.
         edge_order: the order of the differences at the edges, 1 or 2.
 
     Returns:
@@ -3202,7 +3208,7 @@ def greater(input: Operand, other: Operand) -> Tensor:
 
     Derivative: none.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: compared in PyTorch's result type; the result is of bools.
+    Dtype: any, compared in PyTorch's result type; the result is bool.
 
     Args:
         input: the input Tensor.
@@ -3221,7 +3227,7 @@ def greater_equal(input: Operand, other: Operand) -> Tensor:
 
     Derivative: none.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: compared in PyTorch's result type; the result is of bools.
+    Dtype: any, compared in PyTorch's result type; the result is bool.
 
     Args:
         input: the input Tensor.
@@ -3241,24 +3247,24 @@ def gru(input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: builtin
     The gates are ``r, z = sigmoid(W_ih x + b_ih + W_hh h + b_hh)`` and
     ``n = tanh(W_in x + b_in + r * (W_hn h + b_hn))``.
 
-    Derivative: that of the steps, backwards through time; every argument of floating numbers has one.
+    Derivative: that of the steps, by backpropagation through time, for every floating argument.
     Shape: input ``(T, N, features)`` to ``(T, N, directions * H)``.
     Dtype: real floating, the same for all arguments and the result.
 
     Args:
-        input: the sequence, with ``batch_first`` ``(N, T, features)``.
+        input: the sequence ``(T, N, features)``, or with ``batch_first`` ``(N, T, features)``.
         hx: the initial state, ``(num_layers * directions, N, H)``.
         params: per layer and direction w_ih ``(3 H, features)``, w_hh ``(3 H, H)``, with ``has_biases`` b_ih and
             b_hh ``(3 H,)``.
-        has_biases: whether there are biases.
-        num_layers: the number of layers, each on the outputs of the one below.
+        has_biases: whether ``params`` contains biases.
+        num_layers: the number of layers; the input of each layer is the output of the layer below.
         dropout: the probability with which outputs between layers are dropped in training.
-        train: whether this is training.
-        bidirectional: a second direction in each layer, from the end of the sequence to its start.
+        train: whether to apply dropout.
+        bidirectional: whether each layer also has a second direction, from the end of the sequence to its start.
         batch_first: the batch is the first dimension of input and outputs.
 
     Returns:
-        The last layer's outputs, and the final state, of the initial one's shape.
+        The last layer's outputs, and the final state, in the shape of the initial state.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -3275,14 +3281,14 @@ def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor
     """``h' = (1 - z) * n + z * h``: one step of a ``gru``.
 
     Derivative: that of the formula, for every argument.
-    Shape: input ``(N, features)`` and state ``(N, H)``, or both without a batch; the result has the state's.
+    Shape: input ``(N, features)`` and state ``(N, H)``, or both without a batch; the result has the state's shape.
     Dtype: real floating, the same for all arguments and the result.
 
     Args:
         input: ``x``.
         hx: the state h.
         w_ih, w_hh: ``(3 H, features)`` and ``(3 H, H)``, gates in the order r, z, n.
-        b_ih, b_hh: ``(3 H,)``, both or neither.
+        b_ih, b_hh: ``(3 H,)``; pass both or neither.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -3296,7 +3302,7 @@ def gt(input: Operand, other: Operand) -> Tensor:
 
     Derivative: none.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: compared in PyTorch's result type; the result is of bools.
+    Dtype: any, compared in PyTorch's result type; the result is bool.
 
     Args:
         input: the input Tensor.
@@ -3319,15 +3325,15 @@ def hamming_window(window_length: builtins.int, periodic: builtins.bool = True, 
 
     Args:
         window_length: the number n of points.
-        periodic: divide by n, as spectra want it, instead of n - 1, with which the window is symmetric.
+        periodic: True for a periodic window, for spectral analysis; False for a symmetric one.
         alpha: the constant term.
-        beta: the part of the cosine.
+        beta: the weight of the cosine.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether the result requires grad.
+        requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
-        RuntimeError: the length is negative, or the dtype not floating.
+        RuntimeError: the length is negative, or the dtype is not floating.
 
     Source: F. Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978.
 
@@ -3343,13 +3349,13 @@ def hann_window(window_length: builtins.int, periodic: builtins.bool = True, *, 
 
     Args:
         window_length: the number n of points.
-        periodic: divide by n, as spectra want it, instead of n - 1, with which the window is symmetric.
+        periodic: True for a periodic window, for spectral analysis; False for a symmetric one.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether the result requires grad.
+        requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
-        RuntimeError: the length is negative, or the dtype not floating.
+        RuntimeError: the length is negative, or the dtype is not floating.
 
     Source: F. Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978.
 
@@ -3359,7 +3365,7 @@ def hann_window(window_length: builtins.int, periodic: builtins.bool = True, *, 
 def hardshrink(input: Tensor, lambd: builtins.float = 0.5) -> Tensor:
     """``input`` where ``|input| > lambd``, else 0.
 
-    Derivative: ``g`` where ``|input| > lambd``, else, and at the bounds, 0.
+    Derivative: ``g`` where ``|input| > lambd``, 0 elsewhere and at the bounds.
     Shape: any; the result has the input's shape.
     Dtype: real floating; the result has the input's dtype.
 
@@ -3382,8 +3388,8 @@ def hash_tensor(input: Operand, dim: Dims | None = None, *, keepdim: builtins.bo
     Dtype: real; the result is uint64.
 
     Args:
-        input: the elements.
-        dim: a dimension or several; all for None and ``()``.
+        input: the elements to combine.
+        dim: one dimension or several; None and ``()`` mean all.
         keepdim: keep the reduced dimensions, with length 1.
         mode: 0, exclusive or, is the only mode.
 
@@ -3401,7 +3407,7 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
 
     Derivative: none.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: real numbers, both of one dtype, which is the result's.
+    Dtype: real, the same for both arguments and the result.
 
     Args:
         input: the input Tensor.
@@ -3418,7 +3424,7 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
 def histc(input: Operand, bins: builtins.int = 100, min: builtins.float = 0, max: builtins.float = 0) -> Tensor:
     """``y_b = sum_i [e_b <= x_i < e_(b+1)]``: the number of elements in each of ``bins`` equal intervals.
 
-    Intervals are closed on the left, the last one on both sides. Elements outside are ignored.
+    Intervals contain their left end, and the last one also its right end. Elements outside the range are ignored.
 
     Derivative: none.
     Shape: any; the result is (bins).
@@ -3444,7 +3450,7 @@ def histogram(input: Tensor, bins: builtins.int | Tensor = 100, *, range: Sequen
     Elements outside of all intervals are ignored.
 
     Derivative: none.
-    Shape: any; ``(bins,)`` and ``(bins + 1,)``.
+    Shape: any to ``(bins,)`` and ``(bins + 1,)``.
     Dtype: real floating; the result has the input's dtype.
 
     Args:
@@ -3453,7 +3459,7 @@ def histogram(input: Tensor, bins: builtins.int | Tensor = 100, *, range: Sequen
         range: the first and the last edge of equal intervals; by default the smallest and the largest
             element, or a range of length 1 if they are equal.
         weight: the weight of each element, in the input's shape and dtype; by default 1.
-        density: whether to divide by the sum and by the widths, so that the integral is 1.
+        density: whether to divide by the sum and by the widths of the intervals, so that the integral is 1.
 
     Returns: (hist, bin_edges).
 
@@ -3469,7 +3475,7 @@ def histogramdd(input: Tensor, bins: builtins.int | Sequence[builtins.int] | Seq
     """The number of points, or their weight, in each box of a grid: ``histogram`` in several dimensions.
 
     Derivative: none.
-    Shape: ``(..., d)`` for points of ``d`` coordinates; ``(bins_1, ..., bins_d)`` and ``d`` times ``(bins_i + 1,)``.
+    Shape: ``(..., d)`` for points with d coordinates to ``(bins_1, ..., bins_d)`` and d edges ``(bins_i + 1,)``.
     Dtype: real floating; the result has the input's dtype.
 
     Args:
@@ -3479,7 +3485,7 @@ def histogramdd(input: Tensor, bins: builtins.int | Sequence[builtins.int] | Seq
         weight: the weight of each point, in the input's shape without the last dimension; by default 1.
         density: whether to divide by the sum and by the volumes of the boxes, so that the integral is 1.
 
-    Returns: (hist, bin_edges), the second a tuple.
+    Returns: (hist, bin_edges), where bin_edges is a tuple.
 
     Raises:
         NotImplementedError: the input is not floating.
@@ -3492,17 +3498,17 @@ def histogramdd(input: Tensor, bins: builtins.int | Sequence[builtins.int] | Seq
     """
 @overload
 def hsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
-    """``[x[:, :a], x[:, a:b], ...]``: views of equal pieces along dimension 1, or of those between the given positions.
+    """``[x[:, :a], x[:, a:b], ...]``: views of equal pieces along dimension 1, or pieces between given positions.
 
     Vectors are split along dimension 0.
 
     Derivative: ``g`` of the pieces, each at its position.
-    Shape: that of the input except for this dimension.
+    Shape: each piece has the input's shape except along this dimension.
     Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
-        indices_or_sections: the number of pieces, or the positions of the cuts.
+        indices_or_sections: the number of pieces, or the positions at which to split.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -3513,17 +3519,17 @@ def hsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> builtins.tuple[
     """
 @overload
 def hsplit(input: Tensor, *, indices: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
-    """``[x[:, :a], x[:, a:b], ...]``: views of equal pieces along dimension 1, or of those between the given positions.
+    """``[x[:, :a], x[:, a:b], ...]``: views of equal pieces along dimension 1, or pieces between given positions.
 
     Vectors are split along dimension 0.
 
     Derivative: ``g`` of the pieces, each at its position.
-    Shape: that of the input except for this dimension.
+    Shape: each piece has the input's shape except along this dimension.
     Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
-        indices_or_sections: the number of pieces, or the positions of the cuts.
+        indices_or_sections: the number of pieces, or the positions at which to split.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -3534,17 +3540,17 @@ def hsplit(input: Tensor, *, indices: Dims | Tensor) -> builtins.tuple[Tensor, .
     """
 @overload
 def hsplit(input: Tensor, *, sections: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
-    """``[x[:, :a], x[:, a:b], ...]``: views of equal pieces along dimension 1, or of those between the given positions.
+    """``[x[:, :a], x[:, a:b], ...]``: views of equal pieces along dimension 1, or pieces between given positions.
 
     Vectors are split along dimension 0.
 
     Derivative: ``g`` of the pieces, each at its position.
-    Shape: that of the input except for this dimension.
+    Shape: each piece has the input's shape except along this dimension.
     Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
-        indices_or_sections: the number of pieces, or the positions of the cuts.
+        indices_or_sections: the number of pieces, or the positions at which to split.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -3564,7 +3570,7 @@ def hstack(tensors: Sequence[Operand]) -> Tensor:
         tensors: a list or tuple of Tensors.
 
     Raises:
-        RuntimeError: the list is empty or the shapes differ.
+        RuntimeError: the list is empty, or the shapes differ.
 
     >>> rg.hstack([rg.tensor([1, 2]), rg.tensor([3])])
     tensor([1, 2, 3])
@@ -3605,7 +3611,7 @@ def i0(input: Tensor) -> Tensor:
     tensor([1.    , 1.2661])
     """
 def igamma(input: Operand, other: Operand) -> Tensor:
-    """``1 / gamma(input) * integral_0^other t^(input - 1) e^-t dt``, elementwise: the lower part, in ``[0, 1]``.
+    """``1 / gamma(input) * integral_0^other t^(input - 1) e^-t dt``, elementwise: the lower incomplete gamma function.
 
     Derivative: input: by differences of order 16 in float64, to about ten digits (PyTorch has none); other:
     ``g * other^(input - 1) e^-other / gamma(input)``.
@@ -3627,7 +3633,7 @@ def igamma(input: Operand, other: Operand) -> Tensor:
     tensor([0.6321, 0.2642])
     """
 def igammac(input: Operand, other: Operand) -> Tensor:
-    """``1 - igamma(input, other)``, elementwise, without loss of digits: the upper part of the integral.
+    """``1 - igamma(input, other)``, elementwise, without cancellation: the upper incomplete gamma function.
 
     Derivative: input: by differences of order 16 in float64, to about ten digits (PyTorch has none); other:
     ``-g * other^(input - 1) e^-other / gamma(input)``.
@@ -3667,7 +3673,7 @@ def index_add(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor, *
     """``out[.., index[i], ..] += alpha * source[.., i, ..]``, from a copy of the input.
 
     Derivative: input: ``g``. source: ``alpha * g`` at the positions.
-    Shape: the input's, preserved; source has it except for ``dim``, whose length is that of the index.
+    Shape: the input's, preserved; source has the same shape, except for the length of the index along ``dim``.
     Dtype: any, preserved; source has the dtype of the input.
 
     Args:
@@ -3690,7 +3696,7 @@ def index_add(input: Tensor, *, axis: builtins.int, index: Tensor, source: Tenso
     """``out[.., index[i], ..] += alpha * source[.., i, ..]``, from a copy of the input.
 
     Derivative: input: ``g``. source: ``alpha * g`` at the positions.
-    Shape: the input's, preserved; source has it except for ``dim``, whose length is that of the index.
+    Shape: the input's, preserved; source has the same shape, except for the length of the index along ``dim``.
     Dtype: any, preserved; source has the dtype of the input.
 
     Args:
@@ -3713,7 +3719,7 @@ def index_copy(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor) 
     """``out[.., index[i], ..] = source[.., i, ..]``, in a copy of the input.
 
     Derivative: input: ``g``, 0 at the positions. source: ``g`` at the positions, only for the last of repeats.
-    Shape: the input's, preserved; source has it except for ``dim``, whose length is that of the index.
+    Shape: the input's, preserved; source has the same shape, except for the length of the index along ``dim``.
     Dtype: any, preserved; source has the dtype of the input.
 
     Args:
@@ -3735,7 +3741,7 @@ def index_copy(input: Tensor, *, axis: builtins.int, index: Tensor, source: Tens
     """``out[.., index[i], ..] = source[.., i, ..]``, in a copy of the input.
 
     Derivative: input: ``g``, 0 at the positions. source: ``g`` at the positions, only for the last of repeats.
-    Shape: the input's, preserved; source has it except for ``dim``, whose length is that of the index.
+    Shape: the input's, preserved; source has the same shape, except for the length of the index along ``dim``.
     Dtype: any, preserved; source has the dtype of the input.
 
     Args:
@@ -3820,50 +3826,50 @@ def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, a
     """
 @overload
 def index_reduce(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor, reduce: Literal['prod', 'mean', 'amax', 'amin'], *, include_self: builtins.bool = True) -> Tensor:
-    """``input`` with the slices of ``source`` reduced into positions along ``dim``: as ``index_add``, other than sums.
+    """``input`` with the slices of ``source`` reduced into positions along ``dim``: ``index_add`` for other reductions.
 
-    Derivative: input, source: that of the reduction; for amax and amin divided equally among all that equal the
+    Derivative: input, source: that of the reduction; for amax and amin divided equally among all elements equal to the
     extreme value.
-    Shape: input any; index ``(n,)``; source the input's with n along ``dim``; the result has the input's.
-    Dtype: input and source one; index integers.
+    Shape: index ``(n,)``; source has the input's shape with length n along ``dim``; the result has the input's shape.
+    Dtype: any, the same for input, source and result; index holds integers.
 
     Args:
         input: the input Tensor.
         dim: the dimension.
-        index: which position each slice of the source goes to; one may occur several times.
+        index: the position that each slice of the source goes to; a position may repeat.
         source: the slices.
-        reduce: how values for one position are put together.
-        include_self: whether the input's values take part where something is written.
+        reduce: how values for one position are reduced: ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
+        include_self: whether the reductions include the input's values at the written positions.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: a position is out of range.
-        RuntimeError: the source does not fit, the dtypes differ, or the reduction is unknown.
+        RuntimeError: the source has a wrong shape, the dtypes differ, or the reduction is unknown.
 
     >>> rg.index_reduce(rg.ones(2), 0, rg.tensor([0, 0, 1]), rg.tensor([2.0, 3.0, 4.0]), "prod")
     tensor([6., 4.])
     """
 @overload
 def index_reduce(input: Tensor, *, axis: builtins.int, index: Tensor, source: Tensor, reduce: Literal['prod', 'mean', 'amax', 'amin'], include_self: builtins.bool = True) -> Tensor:
-    """``input`` with the slices of ``source`` reduced into positions along ``dim``: as ``index_add``, other than sums.
+    """``input`` with the slices of ``source`` reduced into positions along ``dim``: ``index_add`` for other reductions.
 
-    Derivative: input, source: that of the reduction; for amax and amin divided equally among all that equal the
+    Derivative: input, source: that of the reduction; for amax and amin divided equally among all elements equal to the
     extreme value.
-    Shape: input any; index ``(n,)``; source the input's with n along ``dim``; the result has the input's.
-    Dtype: input and source one; index integers.
+    Shape: index ``(n,)``; source has the input's shape with length n along ``dim``; the result has the input's shape.
+    Dtype: any, the same for input, source and result; index holds integers.
 
     Args:
         input: the input Tensor.
         dim: the dimension.
-        index: which position each slice of the source goes to; one may occur several times.
+        index: the position that each slice of the source goes to; a position may repeat.
         source: the slices.
-        reduce: how values for one position are put together.
-        include_self: whether the input's values take part where something is written.
+        reduce: how values for one position are reduced: ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
+        include_self: whether the reductions include the input's values at the written positions.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: a position is out of range.
-        RuntimeError: the source does not fit, the dtypes differ, or the reduction is unknown.
+        RuntimeError: the source has a wrong shape, the dtypes differ, or the reduction is unknown.
 
     >>> rg.index_reduce(rg.ones(2), 0, rg.tensor([0, 0, 1]), rg.tensor([2.0, 3.0, 4.0]), "prod")
     tensor([6., 4.])
@@ -3884,7 +3890,7 @@ def index_select(input: Tensor, dim: builtins.int, index: Tensor) -> Tensor:
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: a position is negative or too large, or the index is not a vector.
-        RuntimeError: the index is not of integers, or the input has no elements and a position is out of range.
+        RuntimeError: the index does not hold integers, or the input has no elements and a position is out of range.
 
     >>> rg.index_select(rg.tensor([[1, 2], [3, 4]]), 1, rg.tensor([1, 1]))
     tensor([[2, 2],
@@ -3906,7 +3912,7 @@ def index_select(input: Tensor, *, axis: builtins.int, index: Tensor) -> Tensor:
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: a position is negative or too large, or the index is not a vector.
-        RuntimeError: the index is not of integers, or the input has no elements and a position is out of range.
+        RuntimeError: the index does not hold integers, or the input has no elements and a position is out of range.
 
     >>> rg.index_select(rg.tensor([[1, 2], [3, 4]]), 1, rg.tensor([1, 1]))
     tensor([[2, 2],
@@ -3940,7 +3946,7 @@ def inverse(input: Operand) -> Tensor:
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         LinAlgError: a matrix is singular.
-        RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers.
+        RuntimeError: the matrices are not square, or do not have dtype float32, float64 or complex.
 
     >>> rg.inverse(rg.tensor([[2.0]]))
     tensor([[0.5]])
@@ -3989,7 +3995,7 @@ def isclose(input: Tensor, other: Tensor, rtol: builtins.float = 1e-05, atol: bu
 
     Derivative: none.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: any, the same for both; the result is of bools.
+    Dtype: any, the same for both; the result is bool.
 
     Args:
         input: the input Tensor.
@@ -4006,7 +4012,7 @@ def isclose(input: Tensor, other: Tensor, rtol: builtins.float = 1e-05, atol: bu
     tensor([ True, False])
     """
 def isfinite(input: Tensor) -> Tensor:
-    """``|input| < inf``: neither infinite nor NaN; of a complex number, both parts.
+    """``|input| < inf``: neither infinite nor NaN, elementwise; for complex numbers, whether both parts are finite.
 
     Derivative: none.
     Shape: any; the result has the input's shape.
@@ -4022,25 +4028,25 @@ def isin(elements: Operand, test_elements: Operand, *, assume_unique: builtins.b
     """Whether each of ``elements`` is in ``test_elements``; NaN never is.
 
     Derivative: none.
-    Shape: any; the result has that of ``elements``.
+    Shape: any; the result has the shape of ``elements``.
     Dtype: any but complex, compared in the common dtype; the result is bool.
 
     Args:
         elements: a Tensor or a number.
-        test_elements: a Tensor or a number; at least one of both is a Tensor.
-        assume_unique: whether both have no repeated elements; it does not affect the result.
+        test_elements: a Tensor or a number; at least one of the two arguments must be a Tensor.
+        assume_unique: accepted for compatibility; it does not affect the result.
         invert: return whether elements are *not* in ``test_elements``.
 
     Raises:
         NotImplementedError: an input is complex.
-        TypeError: both are numbers.
+        TypeError: both arguments are numbers.
 
     >>> rg.isin(rg.tensor([[1, 2], [3, 4]]), rg.tensor([2, 3]))
     tensor([[False,  True],
             [ True, False]])
     """
 def isinf(input: Tensor) -> Tensor:
-    """``|input| = inf``; of a complex number, either part.
+    """``|input| = inf``, elementwise; for complex numbers, whether either part is infinite.
 
     Derivative: none.
     Shape: any; the result has the input's shape.
@@ -4053,7 +4059,7 @@ def isinf(input: Tensor) -> Tensor:
     tensor([False,  True])
     """
 def isnan(input: Tensor) -> Tensor:
-    """``input`` is not a number; of a complex number, either part.
+    """Whether ``input`` is NaN, elementwise; for complex numbers, whether either part is.
 
     Derivative: none.
     Shape: any; the result has the input's shape.
@@ -4094,11 +4100,11 @@ def isposinf(input: Tensor) -> Tensor:
     tensor([False,  True])
     """
 def isreal(input: Tensor) -> Tensor:
-    """``imag(input) == 0``, elementwise: everywhere, where numbers are not complex.
+    """``imag(input) == 0``, elementwise; True everywhere for real dtypes.
 
     Derivative: none.
     Shape: any; the result has the input's shape.
-    Dtype: all; bool.
+    Dtype: any; the result is bool.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -4107,13 +4113,13 @@ def isreal(input: Tensor) -> Tensor:
     tensor([ True, False])
     """
 def istft(input: Tensor, n_fft: builtins.int, hop_length: builtins.int | None = None, win_length: builtins.int | None = None, window: Tensor | None = None, center: builtins.bool = True, normalized: builtins.bool = False, onesided: builtins.bool | None = None, length: builtins.int | None = None, return_complex: builtins.bool = False) -> Tensor:
-    """The signal whose frames' spectra come nearest to the given ones: the inverse of ``stft`` with the same arguments.
+    """The signal whose ``stft`` is nearest to the input: the inverse of ``stft`` with the same arguments.
 
     The frames are weighted by the window, added where they overlap, and divided by the sum of the squared windows.
 
-    Derivative: input, window: that of these operations.
-    Shape: ``(F, T)`` or ``(B, F, T)``; ``(B, length)``.
-    Dtype: complex; real, or complex with ``return_complex``.
+    Derivative: input, window: that of these steps.
+    Shape: ``(F, T)`` or ``(B, F, T)`` to ``(length,)`` or ``(B, length)``.
+    Dtype: complex; the result is real, or complex with ``return_complex``.
 
     Args:
         input: the input Tensor.
@@ -4121,15 +4127,16 @@ def istft(input: Tensor, n_fft: builtins.int, hop_length: builtins.int | None = 
         hop_length: the step between frames, by default ``n_fft // 4``.
         win_length: the length of the window, in the middle of a frame; by default ``n_fft``.
         window: the weights within a frame, by default ones.
-        center: whether ``stft`` padded; the padding is cut off.
+        center: whether ``stft`` padded the signal; the padding is removed.
         normalized: whether ``stft`` divided by ``sqrt(n_fft)``.
         onesided: whether frequencies were left out; by default where ``F`` is not ``n_fft``.
-        length: the length of the result, cut or filled up with zeros; by default what the frames cover.
+        length: the length of the result, which is cropped or padded with zeros; by default all points covered by
+            frames.
         return_complex: whether the signal is complex.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the lengths do not fit, the input is not complex, or windows leave a gap.
+        RuntimeError: a length is out of range, the input is not complex, or windows leave a gap.
 
     Source: Griffin and Lim, Signal estimation from modified short-time Fourier transform, 1984.
 
@@ -4146,14 +4153,14 @@ def kaiser_window(window_length: builtins.int, periodic: builtins.bool = True, b
 
     Args:
         window_length: the number n of points.
-        periodic: divide by n, as spectra want it, instead of n - 1, with which the window is symmetric.
+        periodic: True for a periodic window, for spectral analysis; False for a symmetric one.
         beta: the shape parameter; 0 gives a rectangular window.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether the result requires grad.
+        requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
-        RuntimeError: the length is negative, or the dtype not floating.
+        RuntimeError: the length is negative, or the dtype is not floating.
 
     Source: J. Kaiser and R. Schafer, On the use of the I0-sinh window for spectrum analysis, 1980.
 
@@ -4164,12 +4171,12 @@ def kron(input: Operand, other: Operand) -> Tensor:
     """``y[i p + k, j q + l] = input[i, j] * other[k, l]``: the Kronecker product, in any number of dimensions.
 
     Derivative: input: the sum of ``g * other`` over each block; other: the sum of ``input_block * g`` over the blocks.
-    Shape: (m, n, ...) and (p, q, ...) to (m p, n q, ...); the one with fewer dimensions gets leading ones.
+    Shape: (m, n, ...) and (p, q, ...) to (m p, n q, ...); the shorter shape is extended by leading ones.
     Dtype: any; the result has PyTorch's result type of the arguments.
 
     Args:
         input: each element is the factor of one block.
-        other: the array that each block is a multiple of.
+        other: the Tensor of which each block is a multiple.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -4180,15 +4187,15 @@ def kron(input: Operand, other: Operand) -> Tensor:
 def kthvalue(input: Operand, k: builtins.int, dim: Dim = -1, keepdim: builtins.bool = False, *, axis: Dim = -1, keepdims: builtins.bool = False) -> ValuesIndices:
     """``sort(input, dim)[k - 1]``: the ``k``-th smallest element along ``dim``, and its index.
 
-    NaN counts as the largest.
+    NaN counts as the largest element.
 
-    Derivative: ``g`` at the element with the index; equal elements are counted in their order.
-    Shape: any; the results are without the dimension (length 1 with ``keepdim``).
+    Derivative: ``g`` at the element with the index; equal elements are ranked in their order.
+    Shape: any; the dimension is removed, or has length 1 with ``keepdim``.
     Dtype: any but complex; values have the dtype of the input, indices are int64.
 
     Args:
         input: the input Tensor.
-        k: the rank, from 1.
+        k: the rank, counted from 1.
         dim: the dimension, by default the last.
         keepdim: keep the reduced dimensions, with length 1.
 
@@ -4205,11 +4212,11 @@ def kthvalue(input: Operand, k: builtins.int, dim: Dim = -1, keepdim: builtins.b
     ValuesIndices(values=tensor(2.), indices=tensor(2))
     """
 def lcm(input: Operand, other: Operand) -> Tensor:
-    """The least common multiple ``|input * other| / gcd(input, other)``, elementwise; 0 where either is.
+    """The least common multiple ``|input * other| / gcd(input, other)``, elementwise; 0 where either operand is 0.
 
     Derivative: none.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: integers; the inputs' common one.
+    Dtype: integers; the result has the common dtype of the inputs.
 
     Args:
         input: the input Tensor.
@@ -4231,7 +4238,7 @@ def ldexp(input: Tensor, other: Operand) -> Tensor:
     Dtype: floating; integers become the default dtype.
 
     Args:
-        input: the factor.
+        input: the first factor.
         other: the exponent, usually integers.
 
     Raises:
@@ -4246,7 +4253,7 @@ def le(input: Operand, other: Operand) -> Tensor:
 
     Derivative: none.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: compared in PyTorch's result type; the result is of bools.
+    Dtype: any, compared in PyTorch's result type; the result is bool.
 
     Args:
         input: the input Tensor.
@@ -4270,11 +4277,11 @@ def lerp(input: Tensor, end: Operand, weight: Operand) -> Tensor:
     Args:
         input: the value at weight 0.
         end: the value at weight 1.
-        weight: how far from ``input`` to ``end``; any number.
+        weight: the fraction of the way from ``input`` to ``end``; may lie outside ``[0, 1]``.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the dtypes differ, or the number ``weight`` is beyond their range.
+        RuntimeError: the dtypes differ, or the number ``weight`` is beyond the range of the dtype.
         NotImplementedError: the Tensors are not floating.
 
     >>> rg.lerp(rg.tensor([0.0, 10.0]), rg.tensor([10.0, 20.0]), 0.25)
@@ -4285,7 +4292,7 @@ def less(input: Operand, other: Operand) -> Tensor:
 
     Derivative: none.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: compared in PyTorch's result type; the result is of bools.
+    Dtype: any, compared in PyTorch's result type; the result is bool.
 
     Args:
         input: the input Tensor.
@@ -4304,7 +4311,7 @@ def less_equal(input: Operand, other: Operand) -> Tensor:
 
     Derivative: none.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: compared in PyTorch's result type; the result is of bools.
+    Dtype: any, compared in PyTorch's result type; the result is bool.
 
     Args:
         input: the input Tensor.
@@ -4344,10 +4351,10 @@ def linspace(start: Operand, end: Operand, steps: builtins.int, *, dtype: DTypeL
     Args:
         start: the first number.
         end: the last number.
-        steps: how many numbers.
+        steps: the number of numbers.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether the result requires grad.
+        requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
         TypeError: ``start`` is not a Tensor, array or number.
@@ -4362,17 +4369,19 @@ def lobpcg(A: Tensor, k: builtins.int | None = None, B: Tensor | None = None, X:
 
     A full decomposition computes them, so the arguments of PyTorch's iteration are accepted and ignored.
 
-    Derivative: that of ``linalg.eigh``, applied to ``(A + A^H) / 2``, so that both triangles of A count alike.
-    Shape: A and B (..., m, m); E (..., k), X (..., m, k).
-    Dtype: float32, float64 and complex; kept, E real.
+    Derivative: that of ``linalg.eigh``, applied to ``(A + A^H) / 2``, so that both triangles of A get the same
+    gradient.
+    Shape: A and B (..., m, m) to E (..., k) and X (..., m, k).
+    Dtype: float32, float64 and complex, preserved; E is real.
 
     Args:
         A: symmetric matrices, or a sparse one.
-        k: how many; by default as X has columns, else one.
-        B: symmetric positive definite matrices, by default the unit matrix.
-        X: where an iteration would start; says how many.
+        k: the number of eigenvalues; by default the number of columns of X, or 1 without X.
+        B: symmetric positive-definite matrices, by default the identity matrix.
+        X: the start of PyTorch's iteration, of which only the number of columns is used here.
         n, iK, niter, tol, method, tracker, ortho_iparams, ortho_fparams, ortho_bparams: accepted for compatibility.
-        largest: the largest ones, the default, in descending order; else the smallest, in ascending order.
+        largest: True, the default, for the largest eigenvalues in descending order; False for the smallest in ascending
+            order.
 
     Returns: (E, X).
 
@@ -4412,7 +4421,7 @@ def log10(input: Tensor) -> Tensor:
     tensor([0., 3.])
     """
 def log1p(input: Tensor) -> Tensor:
-    """``log(1 + input)``, elementwise, accurate near 0, too; -inf at -1, NaN below.
+    """``log(1 + input)``, elementwise, accurate also near 0; -inf at -1, NaN below.
 
     Derivative: ``g / (1 + input)``; infinite at -1.
     Shape: any; the result has the input's shape.
@@ -4443,12 +4452,12 @@ def log_softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None
 
     Derivative: ``g - softmax(input) sum(g)``, the sum along ``dim``.
     Shape: any; the result has the input's shape.
-    Dtype: real floating, kept; anything with ``dtype``.
+    Dtype: real floating, preserved; with ``dtype`` any, which is converted first.
 
     Args:
         input: the input Tensor.
         dim: the dimension of the sum.
-        dtype: convert the input first.
+        dtype: the dtype to which the input is converted first.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -4464,12 +4473,12 @@ def log_softmax(input: Tensor, *, axis: builtins.int, dtype: DTypeLike | None = 
 
     Derivative: ``g - softmax(input) sum(g)``, the sum along ``dim``.
     Shape: any; the result has the input's shape.
-    Dtype: real floating, kept; anything with ``dtype``.
+    Dtype: real floating, preserved; with ``dtype`` any, which is converted first.
 
     Args:
         input: the input Tensor.
         dim: the dimension of the sum.
-        dtype: convert the input first.
+        dtype: the dtype to which the input is converted first.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -4520,8 +4529,8 @@ def logaddexp2(input: Tensor, other: Operand) -> Tensor:
 def logcumsumexp(input: Operand, dim: Dim) -> Tensor:
     """``y_i = log(exp(x_0) + ... + exp(x_i))`` along ``dim``, without overflow; in double precision, rounded once.
 
-    Derivative: ``sum_(k >= i) g_k exp(x_i - y_k)``; NaN at infinities that are their own running result, as in PyTorch:
-    at ``inf`` and at a ``-inf`` that no number precedes.
+    Derivative: ``sum_(k >= i) g_k exp(x_i - y_k)``; NaN, as in PyTorch, at ``inf`` and at a ``-inf`` that is preceded
+    only by ``-inf``.
     Shape: any; the result has the input's shape.
     Dtype: floating and complex; integers become the default dtype.
 
@@ -4540,8 +4549,8 @@ def logcumsumexp(input: Operand, dim: Dim) -> Tensor:
 def logcumsumexp(input: Operand, *, axis: Dim) -> Tensor:
     """``y_i = log(exp(x_0) + ... + exp(x_i))`` along ``dim``, without overflow; in double precision, rounded once.
 
-    Derivative: ``sum_(k >= i) g_k exp(x_i - y_k)``; NaN at infinities that are their own running result, as in PyTorch:
-    at ``inf`` and at a ``-inf`` that no number precedes.
+    Derivative: ``sum_(k >= i) g_k exp(x_i - y_k)``; NaN, as in PyTorch, at ``inf`` and at a ``-inf`` that is preceded
+    only by ``-inf``.
     Shape: any; the result has the input's shape.
     Dtype: floating and complex; integers become the default dtype.
 
@@ -4565,8 +4574,8 @@ def logdet(input: Operand) -> Tensor:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers.
-        LinAlgError: in the derivative: a matrix is singular.
+        RuntimeError: the matrices are not square, or do not have dtype float32, float64 or complex.
+        LinAlgError: in the backward pass: a matrix is singular.
 
     >>> rg.logdet(rg.tensor([[2.0, 0.0], [0.0, 0.5]]))
     tensor(0.)
@@ -4667,11 +4676,11 @@ def logspace(start: Operand, end: Operand, steps: builtins.int, base: builtins.f
     Args:
         start: the first exponent.
         end: the last exponent.
-        steps: how many numbers.
+        steps: the number of numbers.
         base: the base of the powers.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether the result requires grad.
+        requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
         TypeError: ``start`` is not a Tensor, array or number.
@@ -4683,15 +4692,15 @@ def logspace(start: Operand, end: Operand, steps: builtins.int, base: builtins.f
     """
 @overload
 def logsumexp(input: Tensor, dim: Dims, keepdim: builtins.bool = False, *, keepdims: builtins.bool = False) -> Tensor:
-    """``log(sum(exp(input)))`` over one dimension or several, without overflow; -inf where all elements are.
+    """``log(sum(exp(input)))`` over one dimension or several, without overflow; -inf where all elements are -inf.
 
     Derivative: ``g softmax(input)``; NaN where all elements are -inf.
-    Shape: the input's without ``dim``; with ``keepdim`` these have length 1.
+    Shape: the input's without the dimensions ``dim``, which with ``keepdim`` have length 1.
     Dtype: floating; integers and bools become the default dtype.
 
     Args:
         input: the input Tensor.
-        dim: a dimension or several.
+        dim: one dimension or several.
         keepdim: keep the reduced dimensions, with length 1.
 
     Raises:
@@ -4703,15 +4712,15 @@ def logsumexp(input: Tensor, dim: Dims, keepdim: builtins.bool = False, *, keepd
     """
 @overload
 def logsumexp(input: Tensor, *, axis: Dims, keepdim: builtins.bool = False, keepdims: builtins.bool = False) -> Tensor:
-    """``log(sum(exp(input)))`` over one dimension or several, without overflow; -inf where all elements are.
+    """``log(sum(exp(input)))`` over one dimension or several, without overflow; -inf where all elements are -inf.
 
     Derivative: ``g softmax(input)``; NaN where all elements are -inf.
-    Shape: the input's without ``dim``; with ``keepdim`` these have length 1.
+    Shape: the input's without the dimensions ``dim``, which with ``keepdim`` have length 1.
     Dtype: floating; integers and bools become the default dtype.
 
     Args:
         input: the input Tensor.
-        dim: a dimension or several.
+        dim: one dimension or several.
         keepdim: keep the reduced dimensions, with length 1.
 
     Raises:
@@ -4724,27 +4733,27 @@ def logsumexp(input: Tensor, *, axis: Dims, keepdim: builtins.bool = False, keep
 def lstm(input: Tensor, hx: Sequence[Tensor], params: Sequence[Tensor], has_biases: builtins.bool, num_layers: builtins.int, dropout: builtins.float, train: builtins.bool, bidirectional: builtins.bool, batch_first: builtins.bool) -> builtins.tuple[Tensor, Tensor, Tensor]:
     """Layers of ``c' = f * c + i * g, h' = o * tanh(c')``: long short-term memory over a sequence.
 
-    The gates are ``i, f, o = sigmoid(a)`` and ``g = tanh(a)``, each of its rows of
-    ``a = W_ih x + b_ih + W_hh h + b_hh``.
+    The gates are ``i, f, o = sigmoid(a)`` and ``g = tanh(a)``, each computed from its own rows of ``a = W_ih x + b_ih +
+    W_hh h + b_hh``.
 
-    Derivative: that of the steps, backwards through time; every argument of floating numbers has one.
+    Derivative: that of the steps, by backpropagation through time, for every floating argument.
     Shape: input ``(T, N, features)`` to ``(T, N, directions * H)``.
     Dtype: real floating, the same for all arguments and the result.
 
     Args:
-        input: the sequence, with ``batch_first`` ``(N, T, features)``.
+        input: the sequence ``(T, N, features)``, or with ``batch_first`` ``(N, T, features)``.
         hx: the initial states h and c, each ``(num_layers * directions, N, H)``.
         params: per layer and direction w_ih ``(4 H, features)``, w_hh ``(4 H, H)``, with ``has_biases`` b_ih and
             b_hh ``(4 H,)``, and optionally a projection of the hidden state w_hr ``(P, H)``.
-        has_biases: whether there are biases.
-        num_layers: the number of layers, each on the outputs of the one below.
+        has_biases: whether ``params`` contains biases.
+        num_layers: the number of layers; the input of each layer is the output of the layer below.
         dropout: the probability with which outputs between layers are dropped in training.
-        train: whether this is training.
-        bidirectional: a second direction in each layer, from the end of the sequence to its start.
+        train: whether to apply dropout.
+        bidirectional: whether each layer also has a second direction, from the end of the sequence to its start.
         batch_first: the batch is the first dimension of input and outputs.
 
     Returns:
-        The last layer's outputs, and the final states h and c, of the initial ones' shape.
+        The last layer's outputs, and the final states h and c, in the shape of the initial states.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -4761,14 +4770,15 @@ def lstm_cell(input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b
     """``c' = f * c + i * g, h' = o * tanh(c')``: one step of an ``lstm``.
 
     Derivative: that of the formula, for every argument.
-    Shape: input ``(N, features)`` and states ``(N, H)``, or all without a batch; the results have the states'.
+    Shape: input ``(N, features)`` and states ``(N, H)``, or all without a batch; the results have the shape of the
+    states.
     Dtype: real floating, the same for all arguments and the result.
 
     Args:
         input: ``x``.
         hx: the states h and c.
         w_ih, w_hh: ``(4 H, features)`` and ``(4 H, H)``, gates in the order i, f, g, o.
-        b_ih, b_hh: ``(4 H,)``, both or neither.
+        b_ih, b_hh: ``(4 H,)``; pass both or neither.
 
     Returns:
         h' and c'.
@@ -4787,7 +4797,7 @@ def lt(input: Operand, other: Operand) -> Tensor:
 
     Derivative: none.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: compared in PyTorch's result type; the result is of bools.
+    Dtype: any, compared in PyTorch's result type; the result is bool.
 
     Args:
         input: the input Tensor.
@@ -4812,14 +4822,14 @@ def lu(input: Operand, pivot: builtins.bool = True, get_infos: Literal[False] = 
     Args:
         input: the matrices.
         pivot: interchange rows.
-        get_infos: give also, per matrix, which pivot is the first to be 0, counted from 1, or 0 for none.
+        get_infos: also return, per matrix, the position of the first zero pivot, counted from 1, or 0.
 
     Returns:
         The tuple ``(LU, pivots)``, or with ``get_infos`` ``(LU, pivots, infos)``.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: as ``linalg.lu_factor``.
+        RuntimeError: the errors of ``linalg.lu_factor``.
 
     >>> packed, pivots = rg.lu(rg.tensor([[2.0]]))
     >>> packed
@@ -4836,14 +4846,14 @@ def lu(input: Operand, pivot: builtins.bool = True, *, get_infos: Literal[True])
     Args:
         input: the matrices.
         pivot: interchange rows.
-        get_infos: give also, per matrix, which pivot is the first to be 0, counted from 1, or 0 for none.
+        get_infos: also return, per matrix, the position of the first zero pivot, counted from 1, or 0.
 
     Returns:
         The tuple ``(LU, pivots)``, or with ``get_infos`` ``(LU, pivots, infos)``.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: as ``linalg.lu_factor``.
+        RuntimeError: the errors of ``linalg.lu_factor``.
 
     >>> packed, pivots = rg.lu(rg.tensor([[2.0]]))
     >>> packed
@@ -4853,8 +4863,8 @@ def lu_solve(input: Operand, LU_data: Operand, LU_pivots: Operand) -> Tensor:
     """``X`` with ``A @ X = input``, from ``LU_data, LU_pivots = lu(A)``: ``linalg.lu_solve``.
 
     Derivative: as ``linalg.lu_solve``.
-    Shape: LU_data (..., n, n), LU_pivots (..., n), input (..., n, k), batches broadcast; X has the input's.
-    Dtype: float32, float64 and complex, the same of LU_data and input; kept; LU_pivots int32.
+    Shape: LU_data (..., n, n), LU_pivots (..., n), input (..., n, k), batches broadcast; X has the input's shape.
+    Dtype: float32, float64 and complex, the same for LU_data and input, preserved; LU_pivots int32.
 
     Args:
         input: the right-hand sides.
@@ -4870,23 +4880,24 @@ def lu_solve(input: Operand, LU_data: Operand, LU_pivots: Operand) -> Tensor:
     tensor([[0.5]])
     """
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: builtins.bool = True, unpack_pivots: builtins.bool = True) -> LUParts:
-    """P, L and U of what ``linalg.lu_factor`` packed: ``A = P @ L @ U``.
+    """P, L and U from the result of ``linalg.lu_factor``: ``A = P @ L @ U``.
 
     Derivative: LU_data: ``tril(gL, -1) + triu(gU)``; the permutation has none.
-    Shape: ``(..., m, n)`` and ``(..., k)`` with ``k = min(m, n)``; ``(..., m, m)``, ``(..., m, k)``, ``(..., k, n)``.
-    Dtype: float32, float64 and complex; the results have that of LU_data.
+    Shape: ``(..., m, n)`` and ``(..., k)`` to P ``(..., m, m)``, L ``(..., m, k)``, U ``(..., k, n)``, ``k = min(m,
+    n)``.
+    Dtype: float32, float64 and complex; the results have the dtype of LU_data.
 
     Args:
         LU_data: L below the diagonal, U on and above it.
         LU_pivots: the row interchanges, counted from 1, as int32.
-        unpack_data: whether L and U are wanted.
-        unpack_pivots: whether P is wanted.
+        unpack_data: whether to return L and U.
+        unpack_pivots: whether to return P.
 
-    Returns: (P, L, U); what is not wanted is empty.
+    Returns: (P, L, U); factors that were not requested are empty.
 
     Raises:
         TypeError: ``LU_data`` is not a Tensor, array or number.
-        RuntimeError: the pivots do not belong to such matrices.
+        RuntimeError: the pivots have another dtype or shape than those of ``lu_factor``, or are out of range.
 
     >>> packed, pivots = rg.linalg.lu_factor(rg.tensor([[1.0, 2.0], [2.0, 2.0]]))
     >>> rg.lu_unpack(packed, pivots).U
@@ -4896,9 +4907,9 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: builtins.bool = T
 def masked_fill(input: Operand, mask: Tensor, value: Number | Tensor) -> Tensor:
     """``value if mask else input``, elementwise.
 
-    Derivative: input: ``g`` where the mask does not hold, else 0. value: the sum of ``g`` where it holds.
+    Derivative: input: ``g`` where the mask is False, else 0. value: the sum of ``g`` where the mask is True.
     Shape: input and mask broadcast.
-    Dtype: any; the input's, kept.
+    Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
@@ -4906,8 +4917,8 @@ def masked_fill(input: Operand, mask: Tensor, value: Number | Tensor) -> Tensor:
         value: a number or a 0-d Tensor.
 
     Raises:
-        RuntimeError: the mask is not of bools, the value has dimensions, is beyond the input's range, or is complex and
-            the input is not.
+        RuntimeError: the mask does not hold bools, the value has dimensions, is beyond the input's range, or is complex
+            and the input is not.
         TypeError: the value is not a number.
 
     >>> rg.masked_fill(rg.tensor([1.0, 2.0]), rg.tensor([True, False]), -1.0)
@@ -4916,18 +4927,19 @@ def masked_fill(input: Operand, mask: Tensor, value: Number | Tensor) -> Tensor:
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """``out[mask] = source.ravel()[:mask.sum()]``, in a copy of the input.
 
-    Derivative: input: ``g``, 0 where the mask holds. source: ``g`` where the mask holds, in order, and 0 for the rest.
-    Shape: input and mask broadcast to the result's; source has at least as many elements as the mask selects.
+    Derivative: input: ``g``, 0 where the mask is True. source: ``g`` where the mask is True, in order, and 0 for the
+    unused elements.
+    Shape: input and mask broadcast to the result's shape; source has at least as many elements as the mask selects.
     Dtype: any, preserved; source has the dtype of the input.
 
     Args:
         input: the input Tensor.
         mask: a Tensor of bools.
-        source: the elements.
+        source: the values to write, in row-major order.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the source has too few elements, the mask is not of bools, or the dtypes differ.
+        RuntimeError: the source has too few elements, the mask does not hold bools, or the dtypes differ.
 
     >>> rg.masked_scatter(rg.zeros(3), rg.tensor([True, False, True]), rg.tensor([1.0, 2.0]))
     tensor([1., 0., 2.])
@@ -4954,8 +4966,8 @@ def matmul(input: Operand, other: Operand) -> Tensor:
     """``y_ij = sum_k input_ik other_kj``: the product of matrices, vectors, and stacks of matrices.
 
     Derivative: input: ``g @ other^T``; other: ``input^T @ g``.
-    Shape: (..., n, k) and (..., k, m) to (..., n, m), batches broadcast. A vector (k) on the left is a row, on the
-    right a column, whose dimension is gone from the result; two vectors give their inner product.
+    Shape: (..., n, k) and (..., k, m) to (..., n, m), batches broadcast. A vector (k) on the left counts as a row, on
+    the right as a column, and its dimension is dropped from the result; two vectors give their inner product.
     Dtype: any, the same for all arguments and the result.
 
     Args:
@@ -4978,7 +4990,7 @@ def matrix_exp(input: Operand) -> Tensor:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers.
+        RuntimeError: the matrices are not square, or do not have dtype float32, float64 or complex.
 
     Source: N. Higham, The Scaling and Squaring Method for the Matrix Exponential Revisited, 2005; the derivative:
     C. Van Loan, Computing Integrals Involving the Matrix Exponential, 1978.
@@ -4996,11 +5008,11 @@ def matrix_power(input: Operand, n: builtins.int) -> Tensor:
 
     Args:
         input: the matrices.
-        n: how often; 0 gives the unit matrix, 1 a copy.
+        n: the exponent; 0 gives the identity matrix, 1 a copy.
 
     Raises:
-        RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers.
-        LinAlgError: ``n`` is negative and a matrix singular.
+        RuntimeError: the matrices are not square, or do not have dtype float32, float64 or complex.
+        LinAlgError: ``n`` is negative and a matrix is singular.
         TypeError: ``n`` is not an integer.
 
     >>> rg.matrix_power(rg.tensor([[2.0]]), -1)
@@ -5008,10 +5020,10 @@ def matrix_power(input: Operand, n: builtins.int) -> Tensor:
     """
 @overload
 def max(input: Operand, dim: Dim, keepdim: builtins.bool = False, *, keepdims: builtins.bool = False) -> ValuesIndices:
-    """``max_i x_i`` of all elements; ``max(x, dim)`` along a dimension, ``max(x, y)`` elementwise. NaN if there is any.
+    """``max_i x_i`` of all elements; ``max(x, dim)`` along a dimension, ``max(x, y)`` elementwise. NaN if any x is NaN.
 
-    Derivative: ``max(x)``: ``g`` at the largest element, ties share it evenly; ``max(x, dim)``: ``g`` at the element
-    that the index names; ``max(x, y)``: as ``maximum``.
+    Derivative: ``max(x)``: ``g`` at the largest element, shared evenly by ties; ``max(x, dim)``: ``g`` at the element
+    with the returned index; ``max(x, y)``: that of ``maximum``.
     Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
     Dtype: any but complex; the result has the input's dtype.
 
@@ -5027,7 +5039,7 @@ def max(input: Operand, dim: Dim, keepdim: builtins.bool = False, *, keepdims: b
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: an input is complex.
-        RuntimeError: there are no elements at all.
+        RuntimeError: the input has no elements and no ``dim`` is given.
         IndexError: ``dim`` has no elements, or is out of range.
 
     >>> x = rg.tensor([[1.0, 5.0], [3.0, 4.0]])
@@ -5038,10 +5050,10 @@ def max(input: Operand, dim: Dim, keepdim: builtins.bool = False, *, keepdims: b
     """
 @overload
 def max(input: Operand, *, axis: Dim, keepdim: builtins.bool = False, keepdims: builtins.bool = False) -> ValuesIndices:
-    """``max_i x_i`` of all elements; ``max(x, dim)`` along a dimension, ``max(x, y)`` elementwise. NaN if there is any.
+    """``max_i x_i`` of all elements; ``max(x, dim)`` along a dimension, ``max(x, y)`` elementwise. NaN if any x is NaN.
 
-    Derivative: ``max(x)``: ``g`` at the largest element, ties share it evenly; ``max(x, dim)``: ``g`` at the element
-    that the index names; ``max(x, y)``: as ``maximum``.
+    Derivative: ``max(x)``: ``g`` at the largest element, shared evenly by ties; ``max(x, dim)``: ``g`` at the element
+    with the returned index; ``max(x, y)``: that of ``maximum``.
     Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
     Dtype: any but complex; the result has the input's dtype.
 
@@ -5057,7 +5069,7 @@ def max(input: Operand, *, axis: Dim, keepdim: builtins.bool = False, keepdims: 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: an input is complex.
-        RuntimeError: there are no elements at all.
+        RuntimeError: the input has no elements and no ``dim`` is given.
         IndexError: ``dim`` has no elements, or is out of range.
 
     >>> x = rg.tensor([[1.0, 5.0], [3.0, 4.0]])
@@ -5068,10 +5080,10 @@ def max(input: Operand, *, axis: Dim, keepdim: builtins.bool = False, keepdims: 
     """
 @overload
 def max(input: Operand, dim: Tensor | None = None, keepdim: builtins.bool = False, *, other: Operand | None = None, axis: Tensor | None = None, keepdims: builtins.bool = False) -> Tensor:
-    """``max_i x_i`` of all elements; ``max(x, dim)`` along a dimension, ``max(x, y)`` elementwise. NaN if there is any.
+    """``max_i x_i`` of all elements; ``max(x, dim)`` along a dimension, ``max(x, y)`` elementwise. NaN if any x is NaN.
 
-    Derivative: ``max(x)``: ``g`` at the largest element, ties share it evenly; ``max(x, dim)``: ``g`` at the element
-    that the index names; ``max(x, y)``: as ``maximum``.
+    Derivative: ``max(x)``: ``g`` at the largest element, shared evenly by ties; ``max(x, dim)``: ``g`` at the element
+    with the returned index; ``max(x, y)``: that of ``maximum``.
     Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
     Dtype: any but complex; the result has the input's dtype.
 
@@ -5087,7 +5099,7 @@ def max(input: Operand, dim: Tensor | None = None, keepdim: builtins.bool = Fals
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: an input is complex.
-        RuntimeError: there are no elements at all.
+        RuntimeError: the input has no elements and no ``dim`` is given.
         IndexError: ``dim`` has no elements, or is out of range.
 
     >>> x = rg.tensor([[1.0, 5.0], [3.0, 4.0]])
@@ -5097,9 +5109,9 @@ def max(input: Operand, dim: Tensor | None = None, keepdim: builtins.bool = Fals
     ValuesIndices(values=tensor([5., 4.]), indices=tensor([1, 1]))
     """
 def maximum(input: Operand, other: Operand) -> Tensor:
-    """``max(input, other)``, elementwise; NaN where either is.
+    """``max(input, other)``, elementwise; NaN where either operand is NaN.
 
-    Derivative: ``g`` to the larger; halves to both at ties; to both where either is NaN.
+    Derivative: ``g`` to the larger operand; half of it to each at ties; ``g`` to both where either is NaN.
     Shape: any; the arguments broadcast, and the result has their common shape.
     Dtype: real; the result has PyTorch's result type of the arguments.
 
@@ -5124,14 +5136,14 @@ def mean(input: Operand, dim: Dims | None = None, keepdim: builtins.bool = False
 
     Args:
         input: the input Tensor.
-        dim: a dimension or several; all for None and ``()``.
+        dim: one dimension or several; None and ``()`` mean all.
         keepdim: keep the reduced dimensions, with length 1.
-        dtype: convert the input first.
+        dtype: the dtype to which the input is converted first.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: the input holds integers and no floating ``dtype`` is given; a dimension appears twice.
+        RuntimeError: the input holds integers and no floating ``dtype`` is given, or a dimension appears twice.
 
     >>> rg.mean(rg.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
     tensor([2., 3.])
@@ -5140,7 +5152,7 @@ def mean(input: Operand, dim: Dims | None = None, keepdim: builtins.bool = False
 def median(input: Operand, dim: Dim, keepdim: builtins.bool = False, *, keepdims: builtins.bool = False) -> ValuesIndices:
     """``sort(x)[(n - 1) // 2]`` of all elements, or along ``dim``: the lower of two medians; NaN if an element is NaN.
 
-    Derivative: without ``dim``, ``g`` in equal parts at all elements equal to the median; with ``dim``, ``g`` at the
+    Derivative: without ``dim``, ``g`` shared evenly by all elements equal to the median; with ``dim``, ``g`` at the
     element with the index.
     Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
     Dtype: real floating and integers; the result has the input's dtype.
@@ -5167,7 +5179,7 @@ def median(input: Operand, dim: Dim, keepdim: builtins.bool = False, *, keepdims
 def median(input: Operand, *, axis: Dim, keepdim: builtins.bool = False, keepdims: builtins.bool = False) -> ValuesIndices:
     """``sort(x)[(n - 1) // 2]`` of all elements, or along ``dim``: the lower of two medians; NaN if an element is NaN.
 
-    Derivative: without ``dim``, ``g`` in equal parts at all elements equal to the median; with ``dim``, ``g`` at the
+    Derivative: without ``dim``, ``g`` shared evenly by all elements equal to the median; with ``dim``, ``g`` at the
     element with the index.
     Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
     Dtype: real floating and integers; the result has the input's dtype.
@@ -5194,7 +5206,7 @@ def median(input: Operand, *, axis: Dim, keepdim: builtins.bool = False, keepdim
 def median(input: Operand, dim: None = None, keepdim: builtins.bool = False, *, axis: None = None, keepdims: builtins.bool = False) -> Tensor:
     """``sort(x)[(n - 1) // 2]`` of all elements, or along ``dim``: the lower of two medians; NaN if an element is NaN.
 
-    Derivative: without ``dim``, ``g`` in equal parts at all elements equal to the median; with ``dim``, ``g`` at the
+    Derivative: without ``dim``, ``g`` shared evenly by all elements equal to the median; with ``dim``, ``g`` at the
     element with the index.
     Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
     Dtype: real floating and integers; the result has the input's dtype.
@@ -5225,11 +5237,12 @@ def meshgrid(*tensors: Operand | Sequence[Operand], indexing: Literal['ij', 'xy'
     Dtype: any, the same for all.
 
     Args:
-        tensors: vectors, one by one or as one list.
-        indexing: ``"ij"``, the default, gives the first vector dimension 0, ``"xy"`` exchanges the first two.
+        tensors: vectors, as separate arguments or as one list.
+        indexing: ``"ij"``, the default: the first vector runs along dimension 0; ``"xy"``: it runs along dimension 1,
+            and the second one along dimension 0.
 
     Raises:
-        RuntimeError: an input has more than one dimension, dtypes or devices differ, or ``indexing`` is neither.
+        RuntimeError: an input has more than one dimension, dtypes or devices differ, or ``indexing`` is unknown.
 
     >>> rg.meshgrid(rg.tensor([1, 2]), rg.tensor([3, 4]))
     (tensor([[1, 1],
@@ -5238,10 +5251,10 @@ def meshgrid(*tensors: Operand | Sequence[Operand], indexing: Literal['ij', 'xy'
     """
 @overload
 def min(input: Operand, dim: Dim, keepdim: builtins.bool = False, *, keepdims: builtins.bool = False) -> ValuesIndices:
-    """``min_i x_i`` of all elements; ``min(x, dim)`` along a dimension, ``min(x, y)`` elementwise. NaN if there is any.
+    """``min_i x_i`` of all elements; ``min(x, dim)`` along a dimension, ``min(x, y)`` elementwise. NaN if any x is NaN.
 
-    Derivative: ``min(x)``: ``g`` at the smallest element, ties share it evenly; ``min(x, dim)``: ``g`` at the element
-    that the index names; ``min(x, y)``: as ``minimum``.
+    Derivative: ``min(x)``: ``g`` at the smallest element, shared evenly by ties; ``min(x, dim)``: ``g`` at the element
+    with the returned index; ``min(x, y)``: that of ``minimum``.
     Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
     Dtype: any but complex; the result has the input's dtype.
 
@@ -5257,7 +5270,7 @@ def min(input: Operand, dim: Dim, keepdim: builtins.bool = False, *, keepdims: b
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: an input is complex.
-        RuntimeError: there are no elements at all.
+        RuntimeError: the input has no elements and no ``dim`` is given.
         IndexError: ``dim`` has no elements, or is out of range.
 
     >>> rg.min(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), 1).values
@@ -5265,10 +5278,10 @@ def min(input: Operand, dim: Dim, keepdim: builtins.bool = False, *, keepdims: b
     """
 @overload
 def min(input: Operand, *, axis: Dim, keepdim: builtins.bool = False, keepdims: builtins.bool = False) -> ValuesIndices:
-    """``min_i x_i`` of all elements; ``min(x, dim)`` along a dimension, ``min(x, y)`` elementwise. NaN if there is any.
+    """``min_i x_i`` of all elements; ``min(x, dim)`` along a dimension, ``min(x, y)`` elementwise. NaN if any x is NaN.
 
-    Derivative: ``min(x)``: ``g`` at the smallest element, ties share it evenly; ``min(x, dim)``: ``g`` at the element
-    that the index names; ``min(x, y)``: as ``minimum``.
+    Derivative: ``min(x)``: ``g`` at the smallest element, shared evenly by ties; ``min(x, dim)``: ``g`` at the element
+    with the returned index; ``min(x, y)``: that of ``minimum``.
     Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
     Dtype: any but complex; the result has the input's dtype.
 
@@ -5284,7 +5297,7 @@ def min(input: Operand, *, axis: Dim, keepdim: builtins.bool = False, keepdims: 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: an input is complex.
-        RuntimeError: there are no elements at all.
+        RuntimeError: the input has no elements and no ``dim`` is given.
         IndexError: ``dim`` has no elements, or is out of range.
 
     >>> rg.min(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), 1).values
@@ -5292,10 +5305,10 @@ def min(input: Operand, *, axis: Dim, keepdim: builtins.bool = False, keepdims: 
     """
 @overload
 def min(input: Operand, dim: Tensor | None = None, keepdim: builtins.bool = False, *, other: Operand | None = None, axis: Tensor | None = None, keepdims: builtins.bool = False) -> Tensor:
-    """``min_i x_i`` of all elements; ``min(x, dim)`` along a dimension, ``min(x, y)`` elementwise. NaN if there is any.
+    """``min_i x_i`` of all elements; ``min(x, dim)`` along a dimension, ``min(x, y)`` elementwise. NaN if any x is NaN.
 
-    Derivative: ``min(x)``: ``g`` at the smallest element, ties share it evenly; ``min(x, dim)``: ``g`` at the element
-    that the index names; ``min(x, y)``: as ``minimum``.
+    Derivative: ``min(x)``: ``g`` at the smallest element, shared evenly by ties; ``min(x, dim)``: ``g`` at the element
+    with the returned index; ``min(x, y)``: that of ``minimum``.
     Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
     Dtype: any but complex; the result has the input's dtype.
 
@@ -5311,16 +5324,16 @@ def min(input: Operand, dim: Tensor | None = None, keepdim: builtins.bool = Fals
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: an input is complex.
-        RuntimeError: there are no elements at all.
+        RuntimeError: the input has no elements and no ``dim`` is given.
         IndexError: ``dim`` has no elements, or is out of range.
 
     >>> rg.min(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), 1).values
     tensor([1., 3.])
     """
 def minimum(input: Operand, other: Operand) -> Tensor:
-    """``min(input, other)``, elementwise; NaN where either is.
+    """``min(input, other)``, elementwise; NaN where either operand is NaN.
 
-    Derivative: ``g`` to the smaller; halves to both at ties; to both where either is NaN.
+    Derivative: ``g`` to the smaller operand; half of it to each at ties; ``g`` to both where either is NaN.
     Shape: any; the arguments broadcast, and the result has their common shape.
     Dtype: real; the result has PyTorch's result type of the arguments.
 
@@ -5356,10 +5369,10 @@ def mm(input: Operand, mat2: Operand) -> Tensor:
             [3.]])
     """
 def mode(input: Operand, dim: Dim = -1, keepdim: builtins.bool = False, *, axis: Dim = -1, keepdims: builtins.bool = False) -> ValuesIndices:
-    """``argmax_v sum_i [x_i = v]``: the most frequent element along ``dim`` (the smallest of ties) and its last index.
+    """``argmax_v sum_i [x_i = v]``: the most frequent element along ``dim`` (the smallest if tied) and its last index.
 
     Derivative: ``g`` at the element with the index.
-    Shape: any; the results are without the dimension (length 1 with ``keepdim``).
+    Shape: any; the dimension is removed, or has length 1 with ``keepdim``.
     Dtype: any but complex; values have the dtype of the input, indices are int64.
 
     Args:
@@ -5382,7 +5395,7 @@ def moveaxis(input: Tensor, source: Dims, destination: Dims) -> Tensor:
     """``input`` with some dimensions moved to other positions, as a view; the others keep their order.
 
     Derivative: ``g`` with the dimensions moved back.
-    Shape: any; the lengths are permuted.
+    Shape: any; the lengths of the dimensions are permuted.
     Dtype: any; the result has the input's dtype.
 
     Args:
@@ -5393,7 +5406,7 @@ def moveaxis(input: Tensor, source: Dims, destination: Dims) -> Tensor:
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: a dimension is out of range.
-        RuntimeError: both differ in length, or a dimension is repeated.
+        RuntimeError: source and destination differ in length, or a dimension is repeated.
 
     >>> rg.movedim(rg.zeros(2, 3, 4), 0, -1).shape
     (3, 4, 2)
@@ -5402,7 +5415,7 @@ def movedim(input: Tensor, source: Dims, destination: Dims) -> Tensor:
     """``input`` with some dimensions moved to other positions, as a view; the others keep their order.
 
     Derivative: ``g`` with the dimensions moved back.
-    Shape: any; the lengths are permuted.
+    Shape: any; the lengths of the dimensions are permuted.
     Dtype: any; the result has the input's dtype.
 
     Args:
@@ -5413,7 +5426,7 @@ def movedim(input: Tensor, source: Dims, destination: Dims) -> Tensor:
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: a dimension is out of range.
-        RuntimeError: both differ in length, or a dimension is repeated.
+        RuntimeError: source and destination differ in length, or a dimension is repeated.
 
     >>> rg.movedim(rg.zeros(2, 3, 4), 0, -1).shape
     (3, 4, 2)
@@ -5459,8 +5472,8 @@ def multinomial(input: Tensor, num_samples: builtins.int, replacement: builtins.
 
     Args:
         input: weights, at least 0; they need not sum to 1.
-        num_samples: how many positions per row.
-        replacement: whether one may be drawn again.
+        num_samples: the number of positions per row.
+        replacement: whether a position may be drawn again.
         generator: the random number generator, by default the default generator.
 
     Raises:
@@ -5537,9 +5550,9 @@ def nan_to_num(input: Tensor, nan: builtins.float | None = None, posinf: builtin
 
     Args:
         input: the input Tensor.
-        nan: for NaN, by default 0.
-        posinf: for +inf, by default the largest number of the dtype.
-        neginf: for -inf, by default the smallest number of the dtype.
+        nan: the replacement of NaN, by default 0.
+        posinf: the replacement of +inf, by default the largest number of the dtype.
+        neginf: the replacement of -inf, by default the smallest number of the dtype.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -5556,9 +5569,9 @@ def nanmean(input: Operand, dim: Dims | None = None, keepdim: builtins.bool = Fa
 
     Args:
         input: the input Tensor.
-        dim: a dimension or several; all for None and ``()``.
+        dim: one dimension or several; None and ``()`` mean all.
         keepdim: keep the reduced dimensions, with length 1.
-        dtype: convert the input first.
+        dtype: the dtype to which the input is converted first.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -5572,7 +5585,7 @@ def nanmean(input: Operand, dim: Dims | None = None, keepdim: builtins.bool = Fa
 def nanmedian(input: Operand, dim: Dim, keepdim: builtins.bool = False, *, keepdims: builtins.bool = False) -> ValuesIndices:
     """``median`` of the elements that are not NaN; NaN if there are none.
 
-    Derivative: as ``median``.
+    Derivative: that of ``median``.
     Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
     Dtype: real floating and integers; the result has the input's dtype.
 
@@ -5596,7 +5609,7 @@ def nanmedian(input: Operand, dim: Dim, keepdim: builtins.bool = False, *, keepd
 def nanmedian(input: Operand, *, axis: Dim, keepdim: builtins.bool = False, keepdims: builtins.bool = False) -> ValuesIndices:
     """``median`` of the elements that are not NaN; NaN if there are none.
 
-    Derivative: as ``median``.
+    Derivative: that of ``median``.
     Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
     Dtype: real floating and integers; the result has the input's dtype.
 
@@ -5620,7 +5633,7 @@ def nanmedian(input: Operand, *, axis: Dim, keepdim: builtins.bool = False, keep
 def nanmedian(input: Operand, dim: None = None, keepdim: builtins.bool = False, *, axis: None = None, keepdims: builtins.bool = False) -> Tensor:
     """``median`` of the elements that are not NaN; NaN if there are none.
 
-    Derivative: as ``median``.
+    Derivative: that of ``median``.
     Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
     Dtype: real floating and integers; the result has the input's dtype.
 
@@ -5643,22 +5656,23 @@ def nanmedian(input: Operand, dim: None = None, keepdim: builtins.bool = False, 
 def nanquantile(input: Operand, q: builtins.float | Tensor, dim: Dim | None = None, keepdim: builtins.bool = False, *, interpolation: Interpolation = 'linear', axis: Dim | None = None, keepdims: builtins.bool = False) -> Tensor:
     """``quantile`` of the elements that are not NaN; NaN if there are none.
 
-    Derivative: as ``quantile``.
-    Shape: any; the result is without the dimension (length 1 with ``keepdim``); a 1-d q prepends a dimension.
-    Dtype: float32 and float64, the same for q; preserved.
+    Derivative: that of ``quantile``.
+    Shape: any; the dimension is removed, or has length 1 with ``keepdim``; a 1-d q prepends a dimension.
+    Dtype: float32 and float64, the same for input, q and result.
 
     Args:
         input: the input Tensor.
         q: a number or a 1-dimensional Tensor, in ``[0, 1]``.
         dim: the dimension, by default the flattened input.
         keepdim: keep the reduced dimensions, with length 1.
-        interpolation: between the two neighbors of a fractional rank: ``"linear"``, ``"lower"``, ``"higher"``,
-            ``"midpoint"`` or ``"nearest"``.
+        interpolation: how to choose a value between the two neighbors of a fractional rank: ``"linear"``, ``"lower"``,
+            ``"higher"``, ``"midpoint"`` or ``"nearest"``.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: a dtype is wrong, the input is empty, ``q`` is outside ``[0, 1]``, or ``interpolation`` unknown.
+        RuntimeError: a dtype is wrong, the input is empty, ``q`` is outside ``[0, 1]``, or ``interpolation`` is
+            not one of these.
 
     >>> rg.nanquantile(rg.tensor([1.0, float("nan"), 3.0]), 0.5)
     tensor(2.)
@@ -5668,18 +5682,18 @@ def nansum(input: Operand, dim: Dims | None = None, keepdim: builtins.bool = Fal
 
     Derivative: ``g``, repeated along the reduced dimensions; 0 for NaN.
     Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
-    Dtype: floating; the result for integers and bools is int64.
+    Dtype: floating, integers and bools; the result for integers and bools is int64.
 
     Args:
         input: the input Tensor.
-        dim: a dimension or several; all for None and ``()``.
+        dim: one dimension or several; None and ``()`` mean all.
         keepdim: keep the reduced dimensions, with length 1.
-        dtype: convert the input first.
+        dtype: the dtype to which the input is converted first.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: the input is complex; a dimension appears twice.
+        RuntimeError: the input is complex, or a dimension appears twice.
 
     >>> rg.nansum(rg.tensor([1.0, float("nan"), 2.0]))
     tensor(3.)
@@ -5688,7 +5702,7 @@ def nansum(input: Operand, dim: Dims | None = None, keepdim: builtins.bool = Fal
 def narrow(input: Tensor, dim: builtins.int, start: builtins.int | Tensor, length: builtins.int) -> Tensor:
     """``input[.., start : start + length, ..]``: a view of consecutive slices along a dimension.
 
-    Derivative: ``g`` at its position, 0 elsewhere.
+    Derivative: ``g`` at the position of each element, 0 elsewhere.
     Shape: (*, n, *) to (*, length, *).
     Dtype: any; the result has the input's dtype.
 
@@ -5711,7 +5725,7 @@ def narrow(input: Tensor, dim: builtins.int, start: builtins.int | Tensor, lengt
 def narrow(input: Tensor, *, axis: builtins.int, start: builtins.int | Tensor, length: builtins.int) -> Tensor:
     """``input[.., start : start + length, ..]``: a view of consecutive slices along a dimension.
 
-    Derivative: ``g`` at its position, 0 elsewhere.
+    Derivative: ``g`` at the position of each element, 0 elsewhere.
     Shape: (*, n, *) to (*, length, *).
     Dtype: any; the result has the input's dtype.
 
@@ -5734,7 +5748,7 @@ def narrow(input: Tensor, *, axis: builtins.int, start: builtins.int | Tensor, l
 def narrow_copy(input: Tensor, dim: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
     """``narrow(input, dim, start, length)``, copied.
 
-    Derivative: ``g`` at its position, 0 elsewhere.
+    Derivative: ``g`` at the position of each element, 0 elsewhere.
     Shape: (*, n, *) to (*, length, *).
     Dtype: any; the result has the input's dtype.
 
@@ -5757,7 +5771,7 @@ def narrow_copy(input: Tensor, dim: builtins.int, start: builtins.int, length: b
 def narrow_copy(input: Tensor, *, axis: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
     """``narrow(input, dim, start, length)``, copied.
 
-    Derivative: ``g`` at its position, 0 elsewhere.
+    Derivative: ``g`` at the position of each element, 0 elsewhere.
     Shape: (*, n, *) to (*, length, *).
     Dtype: any; the result has the input's dtype.
 
@@ -5803,7 +5817,7 @@ def neg(input: Tensor) -> Tensor:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the Tensor is of bools.
+        RuntimeError: the Tensor holds bools.
 
     >>> rg.neg(rg.tensor([1.0, -2.0]))
     tensor([-1.,  2.])
@@ -5817,7 +5831,7 @@ def negative(input: Tensor) -> Tensor:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the Tensor is of bools.
+        RuntimeError: the Tensor holds bools.
 
     >>> rg.neg(rg.tensor([1.0, -2.0]))
     tensor([-1.,  2.])
@@ -5836,15 +5850,15 @@ def nelement(input: Tensor) -> builtins.int:
     6
     """
 def nextafter(input: Operand, other: Operand) -> Tensor:
-    """The floating number next to ``input`` in the direction of ``other``, elementwise; ``other`` where they are equal.
+    """The floating number next to ``input`` in the direction of ``other``, elementwise; ``other`` if both are equal.
 
     Derivative: none.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: real floating; the inputs' common one.
+    Dtype: real floating; the result has the common dtype of the inputs.
 
     Args:
         input: the input Tensor.
-        other: where to go.
+        other: the number that gives the direction.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -5859,12 +5873,12 @@ def nonzero(input: Operand, *, as_tuple: Literal[False] = False) -> Tensor:
     """``i`` with ``x_i != 0``: the indices of the elements that are not zero, in row-major order.
 
     Derivative: none.
-    Shape: any (n dimensions); (count, n), or with ``as_tuple`` n results (count); a 0-d input counts as (1).
+    Shape: any with n dimensions to (count, n), or with ``as_tuple`` to n results (count); a 0-d input counts as (1).
     Dtype: any; the result is int64.
 
     Args:
         input: the input Tensor.
-        as_tuple: a Tensor per dimension, with which the input may be indexed.
+        as_tuple: return one Tensor per dimension; this tuple can index the input.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -5878,12 +5892,12 @@ def nonzero(input: Operand, *, as_tuple: Literal[True]) -> builtins.tuple[Tensor
     """``i`` with ``x_i != 0``: the indices of the elements that are not zero, in row-major order.
 
     Derivative: none.
-    Shape: any (n dimensions); (count, n), or with ``as_tuple`` n results (count); a 0-d input counts as (1).
+    Shape: any with n dimensions to (count, n), or with ``as_tuple`` to n results (count); a 0-d input counts as (1).
     Dtype: any; the result is int64.
 
     Args:
         input: the input Tensor.
-        as_tuple: a Tensor per dimension, with which the input may be indexed.
+        as_tuple: return one Tensor per dimension; this tuple can index the input.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -5896,8 +5910,8 @@ def nonzero_static(input: Tensor, *, size: builtins.int, fill_value: builtins.in
     """The first ``size`` rows of ``nonzero(input)``, padded with ``fill_value``.
 
     Derivative: none.
-    Shape: any; ``(size, ndim)``.
-    Dtype: all; int64.
+    Shape: any to ``(size, ndim)``.
+    Dtype: any; the result is int64.
 
     Args:
         input: the input Tensor.
@@ -5916,18 +5930,18 @@ def nonzero_static(input: Tensor, *, size: builtins.int, fill_value: builtins.in
 def norm(input: Operand, p: builtins.float | Literal['fro', 'nuc'] | None = 'fro', dim: Dims | None = None, keepdim: builtins.bool = False, dtype: DTypeLike | None = None, *, axis: Dims | None = None, keepdims: builtins.bool = False) -> Tensor:
     """``(sum_i |x_i|^p)^(1/p)`` of all elements, or over one or several dimensions.
 
-    Derivative: ``g sign(x) (|x| / norm)^(p-1)``; 0 where the norm is 0 and, but for ``p = 2``, where ``x`` is 0.
-    Infinite p: ``g sign(x)`` at the extreme, ties share it evenly. ``p = 0``: zeros.
+    Derivative: ``g sign(x) (|x| / norm)^(p-1)``; 0 where the norm is 0 and, except for ``p = 2``, where ``x`` is 0.
+    Infinite p: ``g sign(x)`` at the extreme element, shared evenly by equal extremes. ``p = 0``: zeros.
     Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
     Dtype: floating and complex; the result is real.
 
     Args:
         input: the elements of the vector.
         p: any number: 0 counts the non-zeros, ``inf`` and ``-inf`` give the largest and the smallest ``|x_i|``;
-            ``"fro"`` and None are 2; ``"nuc"`` is the sum of a matrix's singular values.
-        dim: a dimension or several, by default all.
+            ``"fro"`` and None mean 2; ``"nuc"`` is the sum of a matrix's singular values.
+        dim: one dimension or several, by default all.
         keepdim: keep the reduced dimensions, with length 1.
-        dtype: convert the input first, to a dtype that is not narrower.
+        dtype: the dtype to which the input is converted first; not narrower than the input's.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -5938,7 +5952,7 @@ def norm(input: Operand, p: builtins.float | Literal['fro', 'nuc'] | None = 'fro
     (tensor(5.), tensor(7.))
     """
 def normal(mean: Operand = 0.0, std: Operand = 1.0, size: Size | None = None, *, generator: Generator | None = None, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False) -> Tensor:
-    """``mean + std * n`` with n normal with mean 0 and variance 1.
+    """``mean + std * z``, where z is normal with mean 0 and variance 1.
 
     Derivative: none.
     Shape: that of ``mean`` and ``std`` broadcast, or ``size`` where both are numbers.
@@ -5951,7 +5965,7 @@ def normal(mean: Operand = 0.0, std: Operand = 1.0, size: Size | None = None, *,
         generator: the random number generator, by default the default generator.
         dtype: the dtype where mean and std are numbers, by default the default dtype.
         device: the device where mean and std are numbers, by default the default device.
-        requires_grad: whether the result requires grad.
+        requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
         TypeError: ``mean`` is not a Tensor, array or number.
@@ -6003,7 +6017,7 @@ def ones(*size: Size, dtype: DTypeLike | None = None, device: DeviceLike | None 
         size: the lengths of the dimensions; also by the names ``size`` and, as in NumPy, ``shape``.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether the result requires grad.
+        requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
         RuntimeError: a length is negative.
@@ -6022,7 +6036,7 @@ def ones_like(input: Tensor, *, dtype: DTypeLike | None = None, device: DeviceLi
         input: a Tensor with the shape, dtype and device of the result.
         dtype: the dtype, by default the input's.
         device: the device, by default the input's.
-        requires_grad: whether the result requires grad.
+        requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -6035,12 +6049,12 @@ def orgqr(input: Tensor, input2: Tensor) -> Tensor:
     """``linalg.householder_product(input, input2)``, by LAPACK's name.
 
     Derivative: ``linalg.householder_product``'s.
-    Shape: ``(..., m, n)`` and ``(..., k)``; ``(..., m, n)``.
+    Shape: ``(..., m, n)`` and ``(..., k)`` to ``(..., m, n)``.
     Dtype: float32, float64 and complex, the same for all arguments and the result.
 
     Args:
         input: the input Tensor.
-        input2: the factors tau.
+        input2: the factors ``tau`` of the reflections.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -6055,12 +6069,12 @@ def orgqr(input: Tensor, *, tau: Tensor) -> Tensor:
     """``linalg.householder_product(input, input2)``, by LAPACK's name.
 
     Derivative: ``linalg.householder_product``'s.
-    Shape: ``(..., m, n)`` and ``(..., k)``; ``(..., m, n)``.
+    Shape: ``(..., m, n)`` and ``(..., k)`` to ``(..., m, n)``.
     Dtype: float32, float64 and complex, the same for all arguments and the result.
 
     Args:
         input: the input Tensor.
-        input2: the factors tau.
+        input2: the factors ``tau`` of the reflections.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -6076,15 +6090,15 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: builtins.bool = True,
 
     Derivative: that of the product.
     Shape: input ``(..., m, k)``, tau ``(..., k)``, other ``(..., m, n)``, or ``(..., n, m)`` without ``left``; the
-        result has other's.
-    Dtype: float32, float64 and complex, all one; the result has it.
+    result has the shape of other.
+    Dtype: float32, float64 and complex, the same for all arguments and the result.
 
     Args:
         input: the input Tensor.
-        tau: the factors.
+        tau: the factors ``tau_i``.
         other: the matrix to be multiplied.
         left: multiply by Q from the left.
-        transpose: whether to take the adjoint of Q.
+        transpose: multiply by ``Q^H`` instead of Q.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -6100,15 +6114,15 @@ def ormqr(input: Tensor, *, input2: Tensor, other: Tensor, left: builtins.bool =
 
     Derivative: that of the product.
     Shape: input ``(..., m, k)``, tau ``(..., k)``, other ``(..., m, n)``, or ``(..., n, m)`` without ``left``; the
-        result has other's.
-    Dtype: float32, float64 and complex, all one; the result has it.
+    result has the shape of other.
+    Dtype: float32, float64 and complex, the same for all arguments and the result.
 
     Args:
         input: the input Tensor.
-        tau: the factors.
+        tau: the factors ``tau_i``.
         other: the matrix to be multiplied.
         left: multiply by Q from the left.
-        transpose: whether to take the adjoint of Q.
+        transpose: multiply by ``Q^H`` instead of Q.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -6124,15 +6138,15 @@ def ormqr(input: Tensor, tau: Tensor, *, input3: Tensor, left: builtins.bool = T
 
     Derivative: that of the product.
     Shape: input ``(..., m, k)``, tau ``(..., k)``, other ``(..., m, n)``, or ``(..., n, m)`` without ``left``; the
-        result has other's.
-    Dtype: float32, float64 and complex, all one; the result has it.
+    result has the shape of other.
+    Dtype: float32, float64 and complex, the same for all arguments and the result.
 
     Args:
         input: the input Tensor.
-        tau: the factors.
+        tau: the factors ``tau_i``.
         other: the matrix to be multiplied.
         left: multiply by Q from the left.
-        transpose: whether to take the adjoint of Q.
+        transpose: multiply by ``Q^H`` instead of Q.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -6155,7 +6169,7 @@ def outer(input: Operand, vec2: Operand) -> Tensor:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: an input has not one dimension.
+        RuntimeError: input or vec2 is not a vector.
 
     >>> rg.outer(rg.tensor([1.0, 2.0]), rg.tensor([3.0, 4.0]))
     tensor([[3., 4.],
@@ -6164,8 +6178,9 @@ def outer(input: Operand, vec2: Operand) -> Tensor:
 def pairwise_distance(x1: Tensor, x2: Tensor, p: builtins.float = 2.0, eps: builtins.float = 1e-06, keepdim: builtins.bool = False, *, keepdims: builtins.bool = False) -> Tensor:
     """``||x1 - x2 + eps||_p`` along the last dimension.
 
-    Derivative: that of the norm; for ``p = 2`` x1: ``g (x1 - x2 + eps) / ans``, x2: minus that, 0 at distance 0.
-    Shape: ``(..., D)``, which broadcast, to ``(...)``, with ``keepdim`` ``(..., 1)``.
+    Derivative: that of the norm; for ``p = 2`` x1: ``g (x1 - x2 + eps) / ans``, x2: the negative of that; 0 at distance
+    0.
+    Shape: ``(..., D)``, both broadcast, to ``(...)``, or with ``keepdim`` to ``(..., 1)``.
     Dtype: floating.
 
     Args:
@@ -6185,20 +6200,20 @@ def pca_lowrank(A: Tensor, q: builtins.int | None = None, center: builtins.bool 
     """``U, S, V`` with ``A - mean(A, -2)`` near ``U @ diag(S) @ V^H``: principal directions are the columns of V.
 
     Derivative: that of the steps.
-    Shape: ``(..., m, n)``, m examples of n numbers; U ``(..., m, q)``, S ``(..., q)``, V ``(..., n, q)``.
+    Shape: ``(..., m, n)``, m examples of n numbers, to U ``(..., m, q)``, S ``(..., q)``, V ``(..., n, q)``.
     Dtype: float32, float64 and complex, preserved; S is real.
 
     Args:
         A: the examples.
-        q: an estimate of the rank, from above; by default the least of 6, m and n.
-        center: whether to take away the mean of the examples.
-        niter: how often the columns are improved.
+        q: the number of principal components; by default the least of 6, m and n.
+        center: whether to subtract the mean of the examples.
+        niter: the number of subspace iterations.
 
     Returns: (U, S, V).
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
-        ValueError: q or niter are out of range.
+        ValueError: q or niter is out of range.
 
     Source: Halko, Martinsson and Tropp, Finding structure with randomness, 2009.
 
@@ -6209,7 +6224,7 @@ def permute(input: Tensor, *dims: Size, **keywords: Size) -> Tensor:
     """``out.shape[i] = input.shape[dims[i]]``: a view with permuted dimensions.
 
     Derivative: ``g`` with its dimensions in the inverse order.
-    Shape: any; the lengths are permuted.
+    Shape: any; the lengths of the dimensions are permuted.
     Dtype: any; the result has the input's dtype.
 
     Args:
@@ -6228,7 +6243,7 @@ def permute_copy(input: Tensor, dims: Dims) -> Tensor:
     """``permute(input, dims)``, copied.
 
     Derivative: ``g`` with its dimensions in the inverse order.
-    Shape: any; the lengths are permuted.
+    Shape: any; the lengths of the dimensions are permuted.
     Dtype: any; the result has the input's dtype.
 
     Args:
@@ -6258,7 +6273,7 @@ def pinverse(input: Operand, rcond: builtins.float = 1e-15) -> Tensor:
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         LinAlgError: the algorithm did not converge.
-        RuntimeError: the input is not a matrix, or not of float32, float64 or complex numbers.
+        RuntimeError: the input is not a matrix, or does not have dtype float32, float64 or complex.
 
     >>> rg.pinverse(rg.tensor([[2.0]]))
     tensor([[0.5]])
@@ -6287,7 +6302,7 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
 
     Derivative: abs: ``Re(g conj(e^(i angle)))``; angle: ``Re(g conj(i result))``.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: both float32 or both float64; complex64 or complex128.
+    Dtype: both float32 or both float64; the result is complex64 or complex128.
 
     Args:
         abs: the magnitudes.
@@ -6295,7 +6310,7 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
 
     Raises:
         TypeError: ``abs`` is not a Tensor, array or number.
-        RuntimeError: the inputs are not floating, or of two dtypes.
+        RuntimeError: the inputs are not floating, or differ in dtype.
 
     >>> rg.polar(rg.tensor([1.0, 2.0]), rg.tensor([0.0, np.pi])).real
     tensor([ 1., -2.])
@@ -6309,7 +6324,7 @@ def polygamma(n: builtins.int, input: Tensor) -> Tensor:
 
     Args:
         n: the order, at least 0; 0 is the digamma function itself.
-        input: where it is taken.
+        input: the points at which to evaluate it.
 
     Raises:
         NotImplementedError: an input is complex.
@@ -6321,7 +6336,7 @@ def polygamma(n: builtins.int, input: Tensor) -> Tensor:
     tensor([1.6449, 0.6449])
     """
 def positive(input: Tensor) -> Tensor:
-    """``+input``: the Tensor itself. NumPy's ``np.positive`` of a Tensor is a copy.
+    """``+input``: the Tensor itself, whereas ``np.positive(tensor)`` returns a copy.
 
     Derivative: ``g``.
     Shape: any; the result has the input's shape.
@@ -6329,7 +6344,7 @@ def positive(input: Tensor) -> Tensor:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the Tensor is of bools.
+        RuntimeError: the Tensor holds bools.
 
     >>> rg.positive(rg.tensor([1.0, -2.0]))
     tensor([ 1., -2.])
@@ -6344,7 +6359,7 @@ def pow(input: Operand, exponent: Operand) -> Tensor:
 
     Args:
         input: the base.
-        exponent: the power it is raised to.
+        exponent: the exponent, a Tensor or a number.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -6359,16 +6374,16 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """``input`` where it is positive, else ``weight * input``, with one learned weight or one per channel.
 
     Derivative: input: ``g`` above 0, ``g weight`` below and at 0; weight: the sum of ``g input`` below 0.
-    Shape: ``(N, C, ...)``, or any for a single weight; the result has the input's.
+    Shape: ``(N, C, ...)``, or any for a single weight; the result has the input's shape.
     Dtype: floating, the same for both arguments.
 
     Args:
         input: the input Tensor.
-        weight: ``(C,)``, one per channel, which are dimension 1; or a single element.
+        weight: ``(C,)``, one per channel (dimension 1), or a single element.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the number of weights is not that of the channels, or the dtypes differ.
+        RuntimeError: there is neither one weight nor one per channel, or the dtypes differ.
 
     Source: He, Zhang, Ren, Sun, "Delving deep into rectifiers", 2015.
 
@@ -6378,8 +6393,8 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 def prod(input: Operand, dim: Dim | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, axis: Dim | None = None, keepdims: builtins.bool = False) -> Tensor:
     """``prod_i x_i``, of all elements or along one dimension.
 
-    Derivative: ``g`` times the product of the other elements, without a division: correct for zeros, to every
-    order.
+    Derivative: ``g`` times the product of the other elements, without a division, so that derivatives of every order
+    are correct for zeros.
     Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
     Dtype: any; the result for integers and bools is int64.
 
@@ -6387,7 +6402,7 @@ def prod(input: Operand, dim: Dim | None = None, keepdim: builtins.bool = False,
         input: the input Tensor.
         dim: the dimension, by default all.
         keepdim: keep the reduced dimensions, with length 1.
-        dtype: convert the input first.
+        dtype: the dtype to which the input is converted first.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -6401,8 +6416,8 @@ def prod(input: Operand, dim: Dim | None = None, keepdim: builtins.bool = False,
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor:
     """``out.ravel()[index] = source``, or ``+=`` with ``accumulate``, in a copy of the input.
 
-    Derivative: input: ``g``, without ``accumulate`` 0 at the positions. source: ``g`` at the positions;
-    for a repeated position only the last value, without ``accumulate``.
+    Derivative: input: ``g``, without ``accumulate`` 0 at the positions. source: ``g`` at the positions, but
+    without ``accumulate`` only for the last value at a repeated position.
     Shape: any, preserved; source has as many elements as the index.
     Dtype: any, preserved; source has the dtype of the input.
 
@@ -6415,7 +6430,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: builtins.bool 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         RuntimeError: the dtypes differ.
-        IndexError: a position is out of range, or index and source differ in number.
+        IndexError: a position is out of range, or index and source have different numbers of elements.
 
     >>> rg.put(rg.zeros(2, 2), rg.tensor([0, -1]), rg.tensor([1.0, 2.0]))
     tensor([[1., 0.],
@@ -6448,23 +6463,24 @@ def qr(input: Operand, some: builtins.bool = True) -> QRResult:
 def quantile(input: Operand, q: builtins.float | Tensor, dim: Dim | None = None, keepdim: builtins.bool = False, *, interpolation: Interpolation = 'linear', axis: Dim | None = None, keepdims: builtins.bool = False) -> Tensor:
     """``x_(k) + (r - k) (x_(k+1) - x_(k))`` at rank ``r = q (n - 1)``, ``k = floor(r)``, of the sorted elements.
 
-    Derivative: input: ``g`` times the interpolation weights at the two neighbors; q: ``g (n - 1)`` times
-    their difference, 0 where the rank is an integer or rounded.
-    Shape: any; the result is without the dimension (length 1 with ``keepdim``); a 1-d q prepends a dimension.
-    Dtype: float32 and float64, the same for q; preserved.
+    Derivative: input: ``g`` times the interpolation weights at the two neighbors; q: ``g (n - 1)`` times the difference
+    of the neighbors, 0 where the rank is an integer or is rounded.
+    Shape: any; the dimension is removed, or has length 1 with ``keepdim``; a 1-d q prepends a dimension.
+    Dtype: float32 and float64, the same for input, q and result.
 
     Args:
         input: the input Tensor.
         q: a number or a 1-dimensional Tensor, in ``[0, 1]``.
         dim: the dimension, by default the flattened input.
         keepdim: keep the reduced dimensions, with length 1.
-        interpolation: between the two neighbors of a fractional rank: ``"linear"``, ``"lower"``, ``"higher"``,
-            ``"midpoint"`` or ``"nearest"``.
+        interpolation: how to choose a value between the two neighbors of a fractional rank: ``"linear"``, ``"lower"``,
+            ``"higher"``, ``"midpoint"`` or ``"nearest"``.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: a dtype is wrong, the input is empty, ``q`` is outside ``[0, 1]``, or ``interpolation`` unknown.
+        RuntimeError: a dtype is wrong, the input is empty, ``q`` is outside ``[0, 1]``, or ``interpolation`` is
+            not one of these.
 
     >>> rg.quantile(rg.tensor([1.0, 2.0, 3.0, 4.0]), 0.5)
     tensor(2.5)
@@ -6495,7 +6511,7 @@ def rand(*size: Size, generator: Generator | None = None, dtype: DTypeLike | Non
         generator: the random number generator, by default the default generator.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether the result requires grad.
+        requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
         RuntimeError: a length is negative.
@@ -6516,7 +6532,7 @@ def rand_like(input: Tensor, *, generator: Generator | None = None, dtype: DType
         generator: the random number generator, by default the default generator.
         dtype: the dtype, by default the input's.
         device: the device, by default the input's.
-        requires_grad: whether the result requires grad.
+        requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -6539,7 +6555,7 @@ def randint(low: builtins.int = 0, high: builtins.int | Size | None = None, size
         generator: the random number generator, by default the default generator.
         dtype: the dtype, by default int64.
         device: the device, by default the default device.
-        requires_grad: whether the result requires grad.
+        requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
         RuntimeError: ``low`` is not less than ``high``, or the dtype does not hold the numbers between them.
@@ -6556,12 +6572,12 @@ def randint_like(input: Tensor, low: builtins.int | None = None, high: builtins.
 
     Args:
         input: a Tensor with the shape, dtype and device of the result.
-        low: the smallest, by default 0; alone it is ``high``.
+        low: the smallest, by default 0; a single bound is ``high``.
         high: one more than the largest.
         generator: the random number generator, by default the default generator.
         dtype: the dtype, by default the input's.
         device: the device, by default the input's.
-        requires_grad: whether the result requires grad.
+        requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -6583,7 +6599,7 @@ def randn(*size: Size, generator: Generator | None = None, dtype: DTypeLike | No
         generator: the random number generator, by default the default generator.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether the result requires grad.
+        requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
         RuntimeError: a length is negative.
@@ -6604,7 +6620,7 @@ def randn_like(input: Tensor, *, generator: Generator | None = None, dtype: DTyp
         generator: the random number generator, by default the default generator.
         dtype: the dtype, by default the input's.
         device: the device, by default the input's.
-        requires_grad: whether the result requires grad.
+        requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -6621,11 +6637,11 @@ def randperm(n: builtins.int, *, generator: Generator | None = None, dtype: DTyp
     Dtype: any, by default int64.
 
     Args:
-        n: how many integers.
+        n: the number of integers.
         generator: the random number generator, by default the default generator.
         dtype: the dtype, by default int64.
         device: the device, by default the default device.
-        requires_grad: whether the result requires grad.
+        requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
         RuntimeError: ``n`` is negative.
@@ -6656,7 +6672,7 @@ def ravel(input: Tensor, *, order: Literal['C', 'F'] = 'C') -> Tensor:
     tensor([1, 3, 2, 4])
     """
 def real(input: Tensor) -> Tensor:
-    """``Re(input)``, elementwise, on the same memory; a real Tensor itself.
+    """``Re(input)``, elementwise, on the same memory; a real Tensor is returned itself.
 
     Derivative: ``g``, as a complex number.
     Shape: any; the result has the input's shape.
@@ -6686,7 +6702,7 @@ def relu(input: Tensor) -> Tensor:
 
     Derivative: ``g`` where the input is positive or NaN, else 0; 0 at 0.
     Shape: any; the result has the input's shape.
-    Dtype: floating and integers, kept; bools and complex numbers are refused.
+    Dtype: floating and integers, preserved; bools and complex numbers are refused.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -6698,7 +6714,7 @@ def relu(input: Tensor) -> Tensor:
 def remainder(input: Operand, other: Operand) -> Tensor:
     """``input - floor(input / other) * other``, elementwise: Python's ``%``, with the divisor's sign.
 
-    Derivative: input: ``g``; other: ``-g * floor(input / other)``; at a jump that of the piece above.
+    Derivative: input: ``g``; other: ``-g * floor(input / other)``; at a jump, that of the piece above.
     Shape: any; the arguments broadcast, and the result has their common shape.
     Dtype: any; the result has PyTorch's result type of the arguments.
 
@@ -6718,11 +6734,11 @@ def renorm(input: Operand, p: builtins.float, dim: Dim, maxnorm: builtins.float)
     """``x_i min(1, maxnorm / norm(x_i))`` for every slice ``x_i`` along ``dim``.
 
     Derivative: ``g`` where the norm is at most ``maxnorm``; elsewhere that of ``maxnorm x / norm(x)``.
-    Shape: at least 2 dimensions; the result has the input's.
+    Shape: at least 2 dimensions; the result has the input's shape.
     Dtype: floating and complex.
 
     Args:
-        input: the slices.
+        input: the Tensor of slices.
         p: the order of the norm, positive.
         dim: the dimension whose slices are scaled.
         maxnorm: the largest norm, at least 0.
@@ -6741,11 +6757,11 @@ def renorm(input: Operand, p: builtins.float, *, axis: Dim, maxnorm: builtins.fl
     """``x_i min(1, maxnorm / norm(x_i))`` for every slice ``x_i`` along ``dim``.
 
     Derivative: ``g`` where the norm is at most ``maxnorm``; elsewhere that of ``maxnorm x / norm(x)``.
-    Shape: at least 2 dimensions; the result has the input's.
+    Shape: at least 2 dimensions; the result has the input's shape.
     Dtype: floating and complex.
 
     Args:
-        input: the slices.
+        input: the Tensor of slices.
         p: the order of the norm, positive.
         dim: the dimension whose slices are scaled.
         maxnorm: the largest norm, at least 0.
@@ -6770,14 +6786,14 @@ def repeat_interleave(input: Tensor, repeats: Dims | Tensor | None = None, dim: 
 
     Args:
         input: the input Tensor.
-        repeats: a number, or one per element along ``dim``.
+        repeats: a number, or a vector with one number per element along ``dim``.
         dim: the dimension; None flattens the input.
         output_size: the sum of the repeats, which is checked.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: a number of repeats is negative, or there are not as many as elements along ``dim``.
+        RuntimeError: a number of repeats is negative, or there is not one number per element along ``dim``.
 
     >>> rg.repeat_interleave(rg.tensor([1, 2]), 2), rg.repeat_interleave(rg.tensor([1, 2]), rg.tensor([1, 2]))
     (tensor([1, 1, 2, 2]), tensor([1, 2, 2]))
@@ -6806,25 +6822,25 @@ def reshape(input: Tensor, *shape: Size, **keywords: Size) -> Tensor:
 def rnn_relu(input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: builtins.bool, num_layers: builtins.int, dropout: builtins.float, train: builtins.bool, bidirectional: builtins.bool, batch_first: builtins.bool) -> builtins.tuple[Tensor, Tensor]:
     """Layers of ``h' = relu(W_ih x + b_ih + W_hh h + b_hh)`` over a sequence.
 
-    Derivative: that of the steps, backwards through time; that of relu at 0 is 0; every argument of floating numbers
-    has one.
+    Derivative: that of the steps, by backpropagation through time, for every floating argument; the derivative of relu
+    at 0 is 0.
     Shape: input ``(T, N, features)`` to ``(T, N, directions * H)``.
     Dtype: real floating, the same for all arguments and the result.
 
     Args:
-        input: the sequence, with ``batch_first`` ``(N, T, features)``.
+        input: the sequence ``(T, N, features)``, or with ``batch_first`` ``(N, T, features)``.
         hx: the initial state, ``(num_layers * directions, N, H)``.
         params: per layer and direction w_ih ``(H, features)``, w_hh ``(H, H)``, with ``has_biases`` b_ih and
             b_hh ``(H,)``.
-        has_biases: whether there are biases.
-        num_layers: the number of layers, each on the outputs of the one below.
+        has_biases: whether ``params`` contains biases.
+        num_layers: the number of layers; the input of each layer is the output of the layer below.
         dropout: the probability with which outputs between layers are dropped in training.
-        train: whether this is training.
-        bidirectional: a second direction in each layer, from the end of the sequence to its start.
+        train: whether to apply dropout.
+        bidirectional: whether each layer also has a second direction, from the end of the sequence to its start.
         batch_first: the batch is the first dimension of input and outputs.
 
     Returns:
-        The last layer's outputs, and the final state, of the initial one's shape.
+        The last layer's outputs, and the final state, in the shape of the initial state.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -6840,15 +6856,15 @@ def rnn_relu(input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: bu
 def rnn_relu_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
     """``h' = relu(W_ih x + b_ih + W_hh h + b_hh)``: one step of ``rnn_relu``.
 
-    Derivative: that of the formula; every argument has one. That of relu at 0 is 0.
-    Shape: input ``(N, features)`` and state ``(N, H)``, or both without a batch; the result has the state's.
+    Derivative: that of the formula, for every argument; the derivative of relu at 0 is 0.
+    Shape: input ``(N, features)`` and state ``(N, H)``, or both without a batch; the result has the state's shape.
     Dtype: real floating, the same for all arguments and the result.
 
     Args:
         input: ``x``.
         hx: the state h.
         w_ih, w_hh: ``(H, features)`` and ``(H, H)``.
-        b_ih, b_hh: ``(H,)``, both or neither.
+        b_ih, b_hh: ``(H,)``; pass both or neither.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -6860,24 +6876,24 @@ def rnn_relu_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: T
 def rnn_tanh(input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: builtins.bool, num_layers: builtins.int, dropout: builtins.float, train: builtins.bool, bidirectional: builtins.bool, batch_first: builtins.bool) -> builtins.tuple[Tensor, Tensor]:
     """Layers of ``h' = tanh(W_ih x + b_ih + W_hh h + b_hh)`` over a sequence.
 
-    Derivative: that of the steps, backwards through time; every argument of floating numbers has one.
+    Derivative: that of the steps, by backpropagation through time, for every floating argument.
     Shape: input ``(T, N, features)`` to ``(T, N, directions * H)``.
     Dtype: real floating, the same for all arguments and the result.
 
     Args:
-        input: the sequence, with ``batch_first`` ``(N, T, features)``.
+        input: the sequence ``(T, N, features)``, or with ``batch_first`` ``(N, T, features)``.
         hx: the initial state, ``(num_layers * directions, N, H)``.
         params: per layer and direction w_ih ``(H, features)``, w_hh ``(H, H)``, with ``has_biases`` b_ih and
             b_hh ``(H,)``.
-        has_biases: whether there are biases.
-        num_layers: the number of layers, each on the outputs of the one below.
+        has_biases: whether ``params`` contains biases.
+        num_layers: the number of layers; the input of each layer is the output of the layer below.
         dropout: the probability with which outputs between layers are dropped in training.
-        train: whether this is training.
-        bidirectional: a second direction in each layer, from the end of the sequence to its start.
+        train: whether to apply dropout.
+        bidirectional: whether each layer also has a second direction, from the end of the sequence to its start.
         batch_first: the batch is the first dimension of input and outputs.
 
     Returns:
-        The last layer's outputs, and the final state, of the initial one's shape.
+        The last layer's outputs, and the final state, in the shape of the initial state.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -6894,14 +6910,14 @@ def rnn_tanh_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: T
     """``h' = tanh(W_ih x + b_ih + W_hh h + b_hh)``: one step of ``rnn_tanh``.
 
     Derivative: that of the formula, for every argument.
-    Shape: input ``(N, features)`` and state ``(N, H)``, or both without a batch; the result has the state's.
+    Shape: input ``(N, features)`` and state ``(N, H)``, or both without a batch; the result has the state's shape.
     Dtype: real floating, the same for all arguments and the result.
 
     Args:
         input: ``x``.
         hx: the state h.
         w_ih, w_hh: ``(H, features)`` and ``(H, H)``.
-        b_ih, b_hh: ``(H,)``, both or neither.
+        b_ih, b_hh: ``(H,)``; pass both or neither.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -6919,12 +6935,12 @@ def roll(input: Tensor, shifts: Dims, dims: Dims | None = None, *, axis: Dims | 
 
     Args:
         input: the input Tensor.
-        shifts: the shift, per dimension of ``dims``.
+        shifts: the shift for each dimension in ``dims``.
         dims: the dimensions; None rolls the flattened elements.
 
     Raises:
         IndexError: a dimension is out of range.
-        RuntimeError: shifts and dimensions differ in number.
+        RuntimeError: shifts and dims differ in length.
         TypeError: a shift is not an integer.
 
     >>> rg.roll(rg.tensor([1, 2, 3]), 1)
@@ -6945,14 +6961,14 @@ def rot90(input: Tensor, k: builtins.int = 1, dims: Sequence[builtins.int] = ...
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: a dimension is out of range.
-        RuntimeError: not two different dimensions are given.
+        RuntimeError: ``dims`` are not two different dimensions.
 
     >>> rg.rot90(rg.tensor([[1, 2], [3, 4]]))
     tensor([[2, 4],
             [1, 3]])
     """
 def round(input: Tensor, *, decimals: builtins.int = 0) -> Tensor:
-    """``rint(input * 10^decimals) / 10^decimals``, elementwise: of two equally near numbers the even one.
+    """``rint(input * 10^decimals) / 10^decimals``, elementwise, with ties rounded to even.
 
     Derivative: zero.
     Shape: any; the result has the input's shape.
@@ -6960,11 +6976,11 @@ def round(input: Tensor, *, decimals: builtins.int = 0) -> Tensor:
 
     Args:
         input: the numbers to round.
-        decimals: digits kept behind the point; negative ones round to tens, hundreds and so on.
+        decimals: the number of digits after the decimal point; negative numbers round to tens, hundreds and so on.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        NotImplementedError: integers with decimals.
+        NotImplementedError: ``decimals`` is given for integers.
 
     >>> rg.round(rg.tensor([0.5, 1.5, 2.6]))
     tensor([0., 2., 3.])
@@ -6982,7 +6998,7 @@ def row_stack(tensors: Sequence[Operand]) -> Tensor:
         tensors: a list or tuple of Tensors.
 
     Raises:
-        RuntimeError: the list is empty or the shapes differ.
+        RuntimeError: the list is empty, or the shapes differ.
 
     >>> rg.vstack([rg.tensor([1, 2]), rg.tensor([3, 4])])
     tensor([[1, 2],
@@ -7011,11 +7027,11 @@ def rsub(input: Operand, other: Operand, *, alpha: Number = 1) -> Tensor:
     Args:
         input: the subtrahend.
         other: the minuend.
-        alpha: a factor for ``input``; no floating number where both are integers.
+        alpha: a factor for ``input``; not a floating number if both operands are integers.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the shapes do not broadcast, or a term is of bools.
+        RuntimeError: the shapes do not broadcast, or a term holds bools.
 
     >>> rg.rsub(rg.tensor([1.0, 2.0]), 10)
     tensor([9., 8.])
@@ -7024,12 +7040,12 @@ def rsub(input: Operand, other: Operand, *, alpha: Number = 1) -> Tensor:
 def scatter(input: Tensor, dim: builtins.int, index: Tensor, src: Tensor | Number | None = None, *, value: Number | None = None, reduce: builtins.str | None = None) -> Tensor:
     """``out[i, index[i, j, k], k] = src[i, j, k]`` for dimension 1 of three, in a copy of the input.
 
-    Derivative: input: ``g``, 0 where something was written. src: ``g`` at the positions, where one repeats for the last
-    value alone; with ``"add"`` input: ``g``, src: ``g`` at the positions; with ``"multiply"`` ``g`` times the product
-    of the other factors.
-    Shape: index and src have as many dimensions as the input; the index is longer than src in none, and longer than the
-    input in none but ``dim``. The result has the input's.
-    Dtype: any, kept; src has the input's.
+    Derivative: input: ``g``, 0 where something was written. src: ``g`` at the positions, for a repeated position only
+    at the last value; with ``"add"`` input: ``g``, src: ``g`` at the positions; with ``"multiply"`` ``g`` times the
+    product of the other factors.
+    Shape: index and src have as many dimensions as the input; the index is not longer than src in any dimension, and
+    longer than the input at most along ``dim``. The result has the input's shape.
+    Dtype: any, preserved; src has the input's dtype.
 
     Args:
         input: the input Tensor.
@@ -7042,7 +7058,7 @@ def scatter(input: Tensor, dim: builtins.int, index: Tensor, src: Tensor | Numbe
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: index or src do not fit, an index is out of range, or the dtypes differ.
+        RuntimeError: index or src has a wrong shape, an index is out of range, or the dtypes differ.
 
     >>> rg.scatter(rg.zeros(2, 3), 1, rg.tensor([[0], [2]]), 1.0)
     tensor([[1., 0., 0.],
@@ -7052,12 +7068,12 @@ def scatter(input: Tensor, dim: builtins.int, index: Tensor, src: Tensor | Numbe
 def scatter(input: Tensor, *, axis: builtins.int, index: Tensor, src: Tensor | Number | None = None, value: Number | None = None, reduce: builtins.str | None = None) -> Tensor:
     """``out[i, index[i, j, k], k] = src[i, j, k]`` for dimension 1 of three, in a copy of the input.
 
-    Derivative: input: ``g``, 0 where something was written. src: ``g`` at the positions, where one repeats for the last
-    value alone; with ``"add"`` input: ``g``, src: ``g`` at the positions; with ``"multiply"`` ``g`` times the product
-    of the other factors.
-    Shape: index and src have as many dimensions as the input; the index is longer than src in none, and longer than the
-    input in none but ``dim``. The result has the input's.
-    Dtype: any, kept; src has the input's.
+    Derivative: input: ``g``, 0 where something was written. src: ``g`` at the positions, for a repeated position only
+    at the last value; with ``"add"`` input: ``g``, src: ``g`` at the positions; with ``"multiply"`` ``g`` times the
+    product of the other factors.
+    Shape: index and src have as many dimensions as the input; the index is not longer than src in any dimension, and
+    longer than the input at most along ``dim``. The result has the input's shape.
+    Dtype: any, preserved; src has the input's dtype.
 
     Args:
         input: the input Tensor.
@@ -7070,7 +7086,7 @@ def scatter(input: Tensor, *, axis: builtins.int, index: Tensor, src: Tensor | N
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: index or src do not fit, an index is out of range, or the dtypes differ.
+        RuntimeError: index or src has a wrong shape, an index is out of range, or the dtypes differ.
 
     >>> rg.scatter(rg.zeros(2, 3), 1, rg.tensor([[0], [2]]), 1.0)
     tensor([[1., 0., 0.],
@@ -7081,20 +7097,20 @@ def scatter_add(input: Tensor, dim: builtins.int, index: Tensor, src: Tensor) ->
     """``out[i, index[i, j, k], k] += src[i, j, k]`` for dimension 1 of three, from a copy of the input.
 
     Derivative: input: ``g``. src: ``g`` at the positions.
-    Shape: index and src have as many dimensions as the input; the index is longer than src in none, and longer than the
-    input in none but ``dim``. The result has the input's.
-    Dtype: any, kept; src has the input's.
+    Shape: index and src have as many dimensions as the input; the index is not longer than src in any dimension, and
+    longer than the input at most along ``dim``. The result has the input's shape.
+    Dtype: any, preserved; src has the input's dtype.
 
     Args:
         input: the input Tensor.
         dim: the dimension.
-        index: integers from 0 on; what is added at a repeated position adds up.
-        src: what is added.
+        index: non-negative integers; values at a repeated position are summed.
+        src: the values to add.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: index or src do not fit, an index is out of range, or the dtypes differ.
+        RuntimeError: index or src has a wrong shape, an index is out of range, or the dtypes differ.
 
     >>> rg.scatter_add(rg.zeros(3), 0, rg.tensor([0, 0, 2]), rg.ones(3))
     tensor([2., 0., 1.])
@@ -7104,33 +7120,33 @@ def scatter_add(input: Tensor, *, axis: builtins.int, index: Tensor, src: Tensor
     """``out[i, index[i, j, k], k] += src[i, j, k]`` for dimension 1 of three, from a copy of the input.
 
     Derivative: input: ``g``. src: ``g`` at the positions.
-    Shape: index and src have as many dimensions as the input; the index is longer than src in none, and longer than the
-    input in none but ``dim``. The result has the input's.
-    Dtype: any, kept; src has the input's.
+    Shape: index and src have as many dimensions as the input; the index is not longer than src in any dimension, and
+    longer than the input at most along ``dim``. The result has the input's shape.
+    Dtype: any, preserved; src has the input's dtype.
 
     Args:
         input: the input Tensor.
         dim: the dimension.
-        index: integers from 0 on; what is added at a repeated position adds up.
-        src: what is added.
+        index: non-negative integers; values at a repeated position are summed.
+        src: the values to add.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: index or src do not fit, an index is out of range, or the dtypes differ.
+        RuntimeError: index or src has a wrong shape, an index is out of range, or the dtypes differ.
 
     >>> rg.scatter_add(rg.zeros(3), 0, rg.tensor([0, 0, 2]), rg.ones(3))
     tensor([2., 0., 1.])
     """
 @overload
 def scatter_reduce(input: Tensor, dim: builtins.int, index: Tensor, src: Tensor, reduce: builtins.str, *, include_self: builtins.bool = True) -> Tensor:
-    """``scatter``, but all values for one position are reduced to one.
+    """``scatter``, but all values for one position are reduced to one number.
 
     Derivative: that of the reduction, for the input and src; ``"amax"`` and ``"amin"`` divide ``g`` equally among all
-    that equal the extreme value. input: 0 where something was written unless ``include_self``.
-    Shape: index and src have as many dimensions as the input; the index is longer than src in none, and longer than the
-    input in none but ``dim``. The result has the input's.
-    Dtype: any, kept; src has the input's.
+    elements equal to the extreme value. input: 0 where something was written, unless ``include_self``.
+    Shape: index and src have as many dimensions as the input; the index is not longer than src in any dimension, and
+    longer than the input at most along ``dim``. The result has the input's shape.
+    Dtype: any, preserved; src has the input's dtype.
 
     Args:
         input: the input Tensor.
@@ -7138,25 +7154,26 @@ def scatter_reduce(input: Tensor, dim: builtins.int, index: Tensor, src: Tensor,
         index: non-negative integers.
         src: the values.
         reduce: ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
-        include_self: whether the input's element takes part where something is written.
+        include_self: whether the reduction at a written position includes the input's element there.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: index or src do not fit, an index is out of range, the dtypes differ, or the reduction is unknown.
+        RuntimeError: index or src has a wrong shape, an index is out of range, the dtypes differ, or ``reduce`` has
+            another value.
 
     >>> rg.scatter_reduce(rg.ones(2), 0, rg.tensor([0, 0, 1]), rg.tensor([2.0, 3.0, 4.0]), "prod")
     tensor([6., 4.])
     """
 @overload
 def scatter_reduce(input: Tensor, *, axis: builtins.int, index: Tensor, src: Tensor, reduce: builtins.str, include_self: builtins.bool = True) -> Tensor:
-    """``scatter``, but all values for one position are reduced to one.
+    """``scatter``, but all values for one position are reduced to one number.
 
     Derivative: that of the reduction, for the input and src; ``"amax"`` and ``"amin"`` divide ``g`` equally among all
-    that equal the extreme value. input: 0 where something was written unless ``include_self``.
-    Shape: index and src have as many dimensions as the input; the index is longer than src in none, and longer than the
-    input in none but ``dim``. The result has the input's.
-    Dtype: any, kept; src has the input's.
+    elements equal to the extreme value. input: 0 where something was written, unless ``include_self``.
+    Shape: index and src have as many dimensions as the input; the index is not longer than src in any dimension, and
+    longer than the input at most along ``dim``. The result has the input's shape.
+    Dtype: any, preserved; src has the input's dtype.
 
     Args:
         input: the input Tensor.
@@ -7164,12 +7181,13 @@ def scatter_reduce(input: Tensor, *, axis: builtins.int, index: Tensor, src: Ten
         index: non-negative integers.
         src: the values.
         reduce: ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
-        include_self: whether the input's element takes part where something is written.
+        include_self: whether the reduction at a written position includes the input's element there.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: index or src do not fit, an index is out of range, the dtypes differ, or the reduction is unknown.
+        RuntimeError: index or src has a wrong shape, an index is out of range, the dtypes differ, or ``reduce`` has
+            another value.
 
     >>> rg.scatter_reduce(rg.ones(2), 0, rg.tensor([0, 0, 1]), rg.tensor([2.0, 3.0, 4.0]), "prod")
     tensor([6., 4.])
@@ -7179,16 +7197,16 @@ def searchsorted(sorted_sequence: Operand, input: Operand, *, out_int32: builtin
 
     Derivative: none.
     Shape: ``sorted_sequence`` (n) and any input, or ``sorted_sequence`` (..., n) and input (..., m) with the same
-    leading dimensions; the result has the input's.
+    leading dimensions; the result has the input's shape.
     Dtype: any but complex; the result is int64.
 
     Args:
-        sorted_sequence: in ascending order along the last dimension.
+        sorted_sequence: elements in ascending order along the last dimension.
         input: the input Tensor.
-        out_int32: give int32.
-        right: after equal elements: ``s[i-1] <= x < s[i]``.
+        out_int32: return int32 instead of int64.
+        right: insert after equal elements: ``s[i-1] <= x < s[i]``.
         side: ``"left"`` or ``"right"``, NumPy's name for the same option.
-        sorter: the indices that sort ``sorted_sequence``, where it is not in order itself.
+        sorter: the indices that sort ``sorted_sequence``, if it is not sorted.
 
     Raises:
         TypeError: ``sorted_sequence`` is not a Tensor, array or number.
@@ -7200,27 +7218,27 @@ def searchsorted(sorted_sequence: Operand, input: Operand, *, out_int32: builtin
     tensor([1, 3])
     """
 def segment_reduce(data: Operand, reduce: Literal['sum', 'mean', 'max', 'min', 'prod'], *, lengths: Tensor | None = None, indices: Tensor | None = None, offsets: Tensor | None = None, axis: Dim = 0, unsafe: builtins.bool = False, initial: Number | None = None) -> Tensor:
-    """Each run of elements along ``axis`` reduced to one: runs of the given lengths follow one another.
+    """``data`` with each segment along ``axis`` reduced to one element; segments are consecutive.
 
-    Derivative: data: that of the reduction; the greatest of equal elements share ``g``.
+    Derivative: data: that of the reduction; for max and min, equal extremes share ``g`` evenly.
     Shape: data (..., n, ...), lengths (..., s) with data's leading dimensions; the result has s in place of n.
     Dtype: floating; the result has the input's dtype.
 
     Args:
         data: the values to reduce.
         reduce: ``"sum"``, ``"mean"``, ``"max"``, ``"min"`` or ``"prod"``.
-        lengths: the lengths of the runs, which add up to n.
+        lengths: the lengths of the segments, which add up to n.
         indices: not supported, as in PyTorch.
-        offsets: instead of lengths, where each run begins and the last one ends, (..., s + 1).
-        axis: the dimension of the runs.
-        unsafe: leave out the check that lengths add up.
-        initial: the start value of each reduction, also that of an empty run; by default its neutral element, and NaN
-            for the mean of an empty run.
+        offsets: instead of lengths, the start of each segment and the end of the last one, (..., s + 1).
+        axis: the dimension of the segments.
+        unsafe: do not check that the lengths add up to n.
+        initial: the start value of each reduction, which is the result for an empty segment; by default the neutral
+            element, and NaN for the mean of an empty segment.
 
     Raises:
         TypeError: ``data`` is not a Tensor, array or number.
         NotImplementedError: indices are given, or the data are not real floating numbers.
-        RuntimeError: reduce is none of the five, lengths do not add up, or their shape does not fit.
+        RuntimeError: ``reduce`` is unknown, the lengths do not add up to n, or their shape is wrong.
 
     >>> rg.segment_reduce(rg.tensor([1.0, 2.0, 3.0, 4.0]), "max", lengths=rg.tensor([1, 3]))
     tensor([1., 4.])
@@ -7229,7 +7247,7 @@ def segment_reduce(data: Operand, reduce: Literal['sum', 'mean', 'max', 'min', '
 def select(input: Tensor, dim: builtins.int, index: builtins.int | Tensor) -> Tensor:
     """``input[.., index, ..]``: a view of one slice along a dimension.
 
-    Derivative: ``g`` at its position, 0 elsewhere.
+    Derivative: ``g`` at the position of each element, 0 elsewhere.
     Shape: (*, n, *) to (*, *).
     Dtype: any; the result has the input's dtype.
 
@@ -7249,7 +7267,7 @@ def select(input: Tensor, dim: builtins.int, index: builtins.int | Tensor) -> Te
 def select(input: Tensor, *, axis: builtins.int, index: builtins.int | Tensor) -> Tensor:
     """``input[.., index, ..]``: a view of one slice along a dimension.
 
-    Derivative: ``g`` at its position, 0 elsewhere.
+    Derivative: ``g`` at the position of each element, 0 elsewhere.
     Shape: (*, n, *) to (*, *).
     Dtype: any; the result has the input's dtype.
 
@@ -7269,7 +7287,7 @@ def select(input: Tensor, *, axis: builtins.int, index: builtins.int | Tensor) -
 def select_copy(input: Tensor, dim: builtins.int, index: builtins.int) -> Tensor:
     """``select(input, dim, index)``, copied.
 
-    Derivative: ``g`` at its position, 0 elsewhere.
+    Derivative: ``g`` at the position of each element, 0 elsewhere.
     Shape: (*, n, *) to (*, *).
     Dtype: any; the result has the input's dtype.
 
@@ -7289,7 +7307,7 @@ def select_copy(input: Tensor, dim: builtins.int, index: builtins.int) -> Tensor
 def select_copy(input: Tensor, *, axis: builtins.int, index: builtins.int) -> Tensor:
     """``select(input, dim, index)``, copied.
 
-    Derivative: ``g`` at its position, 0 elsewhere.
+    Derivative: ``g`` at the position of each element, 0 elsewhere.
     Shape: (*, n, *) to (*, *).
     Dtype: any; the result has the input's dtype.
 
@@ -7310,18 +7328,18 @@ def select_scatter(input: Tensor, src: Tensor, dim: builtins.int, index: builtin
     """``out[.., index, ..] = src``, in a copy of the input.
 
     Derivative: input: ``g``, 0 in the slice. src: the slice of ``g``.
-    Shape: the input's, kept; src has it without ``dim``.
+    Shape: the input's, preserved; src has the input's shape without ``dim``.
     Dtype: any; the result has the input's dtype.
 
     Args:
         input: a Tensor of at least one dimension.
-        src: the slice.
+        src: the values of the slice.
         dim: the dimension.
-        index: which slice; negative ones count from the end.
+        index: the position of the slice; negative numbers count from the end.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: src has not the slice's shape.
+        RuntimeError: src does not have the shape of the slice.
         IndexError: ``dim`` or ``index`` is out of range.
 
     >>> rg.select_scatter(rg.zeros(2, 2), rg.ones(2), 0, 1)
@@ -7333,18 +7351,18 @@ def select_scatter(input: Tensor, src: Tensor, *, axis: builtins.int, index: bui
     """``out[.., index, ..] = src``, in a copy of the input.
 
     Derivative: input: ``g``, 0 in the slice. src: the slice of ``g``.
-    Shape: the input's, kept; src has it without ``dim``.
+    Shape: the input's, preserved; src has the input's shape without ``dim``.
     Dtype: any; the result has the input's dtype.
 
     Args:
         input: a Tensor of at least one dimension.
-        src: the slice.
+        src: the values of the slice.
         dim: the dimension.
-        index: which slice; negative ones count from the end.
+        index: the position of the slice; negative numbers count from the end.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: src has not the slice's shape.
+        RuntimeError: src does not have the shape of the slice.
         IndexError: ``dim`` or ``index`` is out of range.
 
     >>> rg.select_scatter(rg.zeros(2, 2), rg.ones(2), 0, 1)
@@ -7370,7 +7388,7 @@ def selu(input: Tensor) -> Tensor:
     tensor([-1.1113,  2.1014])
     """
 def sgn(input: Tensor) -> Tensor:
-    """``input / |input|``, elementwise, and 0 at 0: of real numbers their ``sign``.
+    """``input / |input|``, elementwise, and 0 at 0; for real numbers this is ``sign``.
 
     Derivative: zero for real numbers; for complex z with ``s = sgn(z)`` ``i Im(conj(s) dz) s / |z|``, 0 at 0.
     Shape: any; the result has the input's shape.
@@ -7473,7 +7491,7 @@ def slice_copy(input: Tensor, dim: builtins.int = 0, start: builtins.int | None 
         input: the input Tensor.
         dim: the dimension.
         start: the first slice; negative numbers count from the end.
-        end: the slice after the last one.
+        end: the position after the last slice.
         step: the distance between slices, positive.
 
     Raises:
@@ -7488,21 +7506,21 @@ def slice_scatter(input: Tensor, src: Tensor, dim: builtins.int = 0, start: buil
     """``out[.., start:end:step, ..] = src``, in a copy of the input.
 
     Derivative: input: ``g``, 0 in the slices. src: the slices of ``g``.
-    Shape: the input's, kept; src has that of the slices.
+    Shape: the input's, preserved; src has the shape of the slices.
     Dtype: any; the result has the input's dtype.
 
     Args:
         input: a Tensor of at least one dimension.
-        src: the slices.
+        src: the values of the slices.
         dim: the dimension.
         start: the first slice; None for 0.
         end: the slice to stop before; None for all.
-        step: how far from one to the next.
+        step: the distance between slices.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: src has not the slices' shape, or step is not positive.
+        RuntimeError: src does not have the shape of the slices, or step is not positive.
 
     >>> rg.slice_scatter(rg.zeros(4), rg.ones(2), start=1, end=3)
     tensor([0., 1., 1., 0.])
@@ -7519,8 +7537,8 @@ def slogdet(input: Operand) -> SlogdetResult:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers.
-        LinAlgError: in the derivative: a matrix is singular.
+        RuntimeError: the matrices are not square, or do not have dtype float32, float64 or complex.
+        LinAlgError: in the backward pass: a matrix is singular.
 
     >>> rg.slogdet(rg.tensor([[1.0]])).logabsdet
     tensor(0.)
@@ -7531,12 +7549,12 @@ def softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None) ->
 
     Derivative: ``ans (g - sum(g ans))``, the sum along ``dim``.
     Shape: any; the result has the input's shape.
-    Dtype: real floating, kept; anything with ``dtype``.
+    Dtype: real floating, preserved; with ``dtype`` any, which is converted first.
 
     Args:
         input: the input Tensor.
         dim: the dimension along which the result sums to 1.
-        dtype: convert the input first.
+        dtype: the dtype to which the input is converted first.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -7552,12 +7570,12 @@ def softmax(input: Tensor, *, axis: builtins.int, dtype: DTypeLike | None = None
 
     Derivative: ``ans (g - sum(g ans))``, the sum along ``dim``.
     Shape: any; the result has the input's shape.
-    Dtype: real floating, kept; anything with ``dtype``.
+    Dtype: real floating, preserved; with ``dtype`` any, which is converted first.
 
     Args:
         input: the input Tensor.
         dim: the dimension along which the result sums to 1.
-        dtype: convert the input first.
+        dtype: the dtype to which the input is converted first.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -7592,24 +7610,24 @@ def sort(input: Operand, dim: Dim = -1, descending: builtins.bool = False, stabl
     ValuesIndices(values=tensor([1., 2., 3.]), indices=tensor([2, 0, 1]))
     """
 def sparse_coo_tensor(indices: Operand | Sequence[Any], values: Operand | Sequence[builtins.object], size: Sequence[builtins.int] | None = None, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False, check_invariants: builtins.bool | None = None, is_coalesced: builtins.bool | None = None) -> SparseTensor:
-    """``A[indices[:, k]] = values[k]``, added up where a coordinate stands twice, and 0 elsewhere: a SparseTensor.
+    """``A[indices[:, k]] = values[k]``, summed where a coordinate is repeated, and 0 elsewhere: a SparseTensor.
 
     Derivative: values: ``g`` at the coordinates.
-    Shape: indices ``(d, nnz)``; values ``(nnz, ...)``; the result ``size``, whose last dimensions are the values'.
+    Shape: indices ``(d, nnz)``; values ``(nnz, ...)``; the result ``size``, which ends with the values' own dimensions.
     Dtype: indices are integers; the result has the dtype of the values.
 
     Args:
-        indices: the coordinates of the values, a column each.
+        indices: the coordinates of the values, one column per value.
         values: the elements at these indices.
-        size: the shape, by default the smallest that has all coordinates.
+        size: the shape, by default the smallest that contains all coordinates.
         dtype: the dtype of the values.
         device: the device.
-        requires_grad: whether the result requires grad, if the values are data.
+        requires_grad: whether the result requires grad, if ``values`` is not a Tensor.
         check_invariants: accepted for compatibility; coordinates are always checked.
         is_coalesced: promises that every coordinate occurs once, in row-major order.
 
     Raises:
-        RuntimeError: shapes do not fit, or a coordinate is out of range.
+        RuntimeError: the shapes do not match, or a coordinate is out of range.
 
     >>> rg.sparse_coo_tensor([[0, 1], [1, 0]], [2.0, 3.0], (2, 2)).to_dense()
     tensor([[0., 2.],
@@ -7623,17 +7641,17 @@ def sparse_csc_tensor(ccol_indices: Operand | Sequence[builtins.object], row_ind
     Dtype: indices are integers; the result has the dtype of the values.
 
     Args:
-        ccol_indices: where each column's values begin, and the last one's end.
+        ccol_indices: the position of each column's first value, and the end of the last column.
         row_indices: the row of each value, ascending within a column.
         values: the elements at these indices.
-        size: the shape, by default the smallest that has all places.
+        size: the shape, by default the smallest that contains all values.
         dtype: the dtype of the values.
         device: the device.
-        requires_grad: whether the result requires grad, if the values are data.
+        requires_grad: whether the result requires grad, if ``values`` is not a Tensor.
         check_invariants: accepted for compatibility; indices are always checked.
 
     Raises:
-        RuntimeError: indices are not integers, do not fit, or are out of range.
+        RuntimeError: the indices are not integers, do not match in length, or are out of range.
 
     >>> rg.sparse_csc_tensor([0, 1, 3], [1, 0, 1], [2.0, 3.0, 4.0]).to_dense()
     tensor([[0., 3.],
@@ -7647,17 +7665,17 @@ def sparse_csr_tensor(crow_indices: Operand | Sequence[builtins.object], col_ind
     Dtype: indices are integers; the result has the dtype of the values.
 
     Args:
-        crow_indices: where each row's values begin, and the last one's end.
+        crow_indices: the position of each row's first value, and the end of the last row.
         col_indices: the column of each value, ascending within a row.
         values: the elements at these indices.
-        size: the shape, by default the smallest that has all places.
+        size: the shape, by default the smallest that contains all values.
         dtype: the dtype of the values.
         device: the device.
-        requires_grad: whether the result requires grad, if the values are data.
+        requires_grad: whether the result requires grad, if ``values`` is not a Tensor.
         check_invariants: accepted for compatibility; indices are always checked.
 
     Raises:
-        RuntimeError: indices are not integers, do not fit, or are out of range.
+        RuntimeError: the indices are not integers, do not match in length, or are out of range.
 
     >>> rg.sparse_csr_tensor([0, 1, 3], [1, 0, 1], [2.0, 3.0, 4.0]).to_dense()
     tensor([[0., 2.],
@@ -7742,10 +7760,10 @@ def split_with_sizes_copy(input: Tensor, split_sizes: Sequence[builtins.int], di
     (tensor([0]), tensor([1, 2]))
     """
 def spmm(input: builtins.object, mat2: Tensor) -> Tensor:
-    """``out_ik = sum_j A_ij x_jk``: ``sparse.mm``; of two dense matrices their product.
+    """``out_ik = sum_j A_ij x_jk``: ``sparse.mm``; for two dense matrices, ``mm``.
 
     Derivative: ``sparse.mm``'s.
-    Shape: ``(n, m)`` and ``(m, k)``; ``(n, k)``.
+    Shape: ``(n, m)`` and ``(m, k)`` to ``(n, k)``.
     Dtype: floating and complex, the same for all arguments and the result.
 
     Args:
@@ -7837,7 +7855,7 @@ def stack(tensors: Sequence[Operand], dim: builtins.int = 0, *, axis: builtins.i
 
     Raises:
         IndexError: ``dim`` is out of range.
-        RuntimeError: the list is empty or the shapes differ.
+        RuntimeError: the list is empty, or the shapes differ.
 
     >>> rg.stack([rg.tensor([1, 2]), rg.tensor([3, 4])], dim=1)
     tensor([[1, 3],
@@ -7853,10 +7871,10 @@ def std(input: Operand, dim: Dims | builtins.bool | None = None, unbiased: built
     Args:
         input: the input Tensor.
         dim: a dimension or several, all of them by default; a bool is ``unbiased``.
-        unbiased: PyTorch's older name: False for ``correction=0``.
+        unbiased: PyTorch's older argument: False means ``correction=0``.
         keepdim: keep the reduced dimensions, with length 1.
-        correction: the number to subtract from the count, 1 by default (the unbiased estimate), by the name ``axis``,
-            too; ``np.var`` and ``np.std`` of a Tensor take 0, as of an array.
+        correction: the number to subtract from the count, 1 by default (the unbiased estimate), also if ``dim`` is
+            passed as ``axis``. ``np.var`` and ``np.std`` of a Tensor use 0, as for arrays.
 
     Raises:
         IndexError: ``dim`` is out of range.
@@ -7869,14 +7887,14 @@ def std(input: Operand, dim: Dims | builtins.bool | None = None, unbiased: built
 def std_mean(input: Operand, dim: Dims | builtins.bool | None = None, unbiased: builtins.bool | None = None, keepdim: builtins.bool = False, *, correction: builtins.float | None = None, axis: Dims | builtins.bool | None = None, keepdims: builtins.bool = False) -> StdMean:
     """``(std(input), mean(input))`` over all dimensions, one, or several.
 
-    Derivative: as ``std`` and ``mean``; that of the deviation is 0 where it is 0.
-    Shape: any; the results lack the reduced dimensions, or have length 1 there with ``keepdim``.
+    Derivative: those of ``std`` and ``mean``; that of the deviation is 0 where the deviation is 0.
+    Shape: any; the reduced dimensions are removed from both results, or have length 1 with ``keepdim``.
     Dtype: floating and complex, whose deviation is real.
 
     Args:
         input: the input Tensor.
         dim: a dimension or several, all of them by default; a bool is ``unbiased``.
-        unbiased: PyTorch's older name: False for ``correction=0``.
+        unbiased: PyTorch's older argument: False means ``correction=0``.
         keepdim: keep the reduced dimensions, with length 1.
         correction: the number to subtract from the count, 1 by default.
 
@@ -7895,10 +7913,10 @@ def stft(input: Tensor, n_fft: builtins.int, hop_length: builtins.int | None = N
     """``X[f, t] = sum_k window[k] input[t hop + k] exp(-2 pi i f k / n_fft)``: the spectra of overlapping frames.
 
     Derivative: input, window: those of the products and the Fourier transform, summed where frames overlap.
-    Shape: ``(L,)`` or ``(B, L)``; ``(B, F, T)`` with ``F = n_fft // 2 + 1``, or ``n_fft`` unless one-sided, and
-        ``T = 1 + L // hop`` frames, or ``1 + (L - n_fft) // hop`` without ``center``; with a last dimension of length 2
-        unless ``return_complex``.
-    Dtype: float32, float64 and complex; complex, or real parts and imaginary parts.
+    Shape: ``(L,)`` or ``(B, L)`` to ``(F, T)`` or ``(B, F, T)`` with ``F = n_fft // 2 + 1``, or ``n_fft`` unless
+        one-sided, and ``T = 1 + L // hop`` frames, or ``1 + (L - n_fft) // hop`` without ``center``; with a last
+        dimension of length 2 unless ``return_complex``.
+    Dtype: float32, float64 and complex; the result is complex, or real with real and imaginary parts.
 
     Args:
         input: the input Tensor.
@@ -7906,16 +7924,17 @@ def stft(input: Tensor, n_fft: builtins.int, hop_length: builtins.int | None = N
         hop_length: the step between frames, by default ``n_fft // 4``.
         win_length: the length of the window, in the middle of a frame; by default ``n_fft``.
         window: the weights within a frame, by default ones.
-        center: pad so that frame t has its middle at ``t hop``.
+        center: pad the signal so that the middle of frame t is at ``t hop``.
         pad_mode: how to pad, as in ``nn.functional.pad``.
         normalized: divide by ``sqrt(n_fft)``.
-        onesided: leave out the frequencies that follow from the others; by default where input and window are real.
-        return_complex: whether the result is complex; to be given where input and window are real.
-        align_to_window: without ``center``: let frames begin where the window does, so that its length alone counts.
+        onesided: leave out the frequencies that follow from the others; by default if input and window are real.
+        return_complex: whether the result is complex; required if input and window are real.
+        align_to_window: without ``center``: pad the signal so that its first element is that of the first window, not
+            of the first frame.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the lengths do not fit, or ``return_complex`` is missing.
+        RuntimeError: a length is out of range, or ``return_complex`` is missing.
 
     Source: Griffin and Lim, Signal estimation from modified short-time Fourier transform, 1984.
 
@@ -7934,11 +7953,11 @@ def sub(input: Operand, other: Operand, *, alpha: Number = 1) -> Tensor:
     Args:
         input: the minuend.
         other: the subtrahend.
-        alpha: a factor for ``other``; no floating number where both are integers.
+        alpha: a factor for ``other``; not a floating number if both operands are integers.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the shapes do not broadcast, or a term is of bools.
+        RuntimeError: the shapes do not broadcast, or a term holds bools.
 
     >>> rg.sub(rg.tensor([1.0, 2.0]), 10)
     tensor([-9., -8.])
@@ -7953,11 +7972,11 @@ def subtract(input: Operand, other: Operand, *, alpha: Number = 1) -> Tensor:
     Args:
         input: the minuend.
         other: the subtrahend.
-        alpha: a factor for ``other``; no floating number where both are integers.
+        alpha: a factor for ``other``; not a floating number if both operands are integers.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the shapes do not broadcast, or a term is of bools.
+        RuntimeError: the shapes do not broadcast, or a term holds bools.
 
     >>> rg.sub(rg.tensor([1.0, 2.0]), 10)
     tensor([-9., -8.])
@@ -7965,8 +7984,8 @@ def subtract(input: Operand, other: Operand, *, alpha: Number = 1) -> Tensor:
 def sum(input: Operand, dim: Dims | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, axis: Dims | None = None, keepdims: builtins.bool = False) -> Tensor:
     """``sum_i x_i`` over all dimensions, one, or several.
 
-    float32 is summed pairwise along contiguous memory and in blocks elsewhere: the error stays near one rounding, also
-    for millions of elements. float16 is summed in float32.
+    float32 is summed pairwise along contiguous memory and in blocks elsewhere: the error stays near one rounding error,
+    even for millions of elements. float16 is summed in float32.
 
     Derivative: ``g``, repeated along the reduced dimensions.
     Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
@@ -7974,7 +7993,7 @@ def sum(input: Operand, dim: Dims | None = None, keepdim: builtins.bool = False,
 
     Args:
         input: the input Tensor.
-        dim: a dimension or several; all for None and ``()``.
+        dim: one dimension or several; None and ``()`` mean all.
         keepdim: keep the reduced dimensions, with length 1.
         dtype: convert the input first; sums of integers wrap around.
 
@@ -8006,7 +8025,7 @@ def svd(input: Operand, some: builtins.bool = True, compute_uv: builtins.bool = 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         LinAlgError: the algorithm did not converge.
-        RuntimeError: the input is not a matrix, or not of float32, float64 or complex numbers.
+        RuntimeError: the input is not a matrix, or does not have dtype float32, float64 or complex.
 
     Source: the derivative: J. Townsend, Differentiating the Singular Value Decomposition, 2016.
 
@@ -8014,17 +8033,17 @@ def svd(input: Operand, some: builtins.bool = True, compute_uv: builtins.bool = 
     (2, 2)
     """
 def svd_lowrank(A: Tensor, q: builtins.int | None = 6, niter: builtins.int = 2, M: Tensor | None = None) -> OldSVDResult:
-    """``U, S, V`` with ``A - M`` near ``U @ diag(S) @ V^H``: the largest q singular values, by random columns.
+    """``U, S, V`` with ``A - M`` near ``U @ diag(S) @ V^H``: the largest q singular values, by random projections.
 
     Derivative: that of the steps.
-    Shape: A ``(..., m, n)``, M broadcasts with it; U ``(..., m, q)``, S ``(..., q)``, V ``(..., n, q)``.
+    Shape: A ``(..., m, n)``, with which M broadcasts, to U ``(..., m, q)``, S ``(..., q)``, V ``(..., n, q)``.
     Dtype: float32, float64 and complex, preserved; S is real.
 
     Args:
         A: the matrices.
-        q: an estimate of the rank, from above.
-        niter: how often the columns are improved; more for singular values that fall slowly.
-        M: what is taken from A, by default nothing.
+        q: the number of singular values; at least the rank of A for an exact result.
+        niter: the number of subspace iterations; more are needed where singular values decrease slowly.
+        M: a matrix that is subtracted from A; by default none.
 
     Returns: (U, S, V).
 
@@ -8115,7 +8134,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
     """``out = input.ravel()[index]``.
 
     Derivative: ``g`` added at the positions.
-    Shape: any; the result has the index's.
+    Shape: any; the result has the index's shape.
     Dtype: any; the result has the input's dtype.
 
     Args:
@@ -8125,22 +8144,23 @@ def take(input: Tensor, index: Tensor) -> Tensor:
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: a position is out of range.
-        RuntimeError: the index is not of integers.
+        RuntimeError: the index does not hold integers.
 
     >>> rg.take(rg.tensor([[1, 2], [3, 4]]), rg.tensor([0, -1]))
     tensor([1, 4])
     """
 def take_along_dim(input: Tensor, indices: Tensor, dim: builtins.int | None = None, *, axis: builtins.int | None = None) -> Tensor:
-    """``gather`` where input and indices broadcast against each other; without ``dim`` of the flattened input.
+    """``gather`` where input and indices broadcast against each other; without ``dim``, from the flattened input.
 
     Derivative: ``g`` added at the positions.
-    Shape: as many dimensions in both, which broadcast except in ``dim``; there the result has the indices' length.
+    Shape: input and indices have the same number of dimensions and broadcast except along ``dim``, where the result has
+    the length of the indices.
     Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
         indices: int64; negative ones count from the end.
-        dim: the dimension; None flattens both.
+        dim: the dimension; None flattens input and indices.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -8179,22 +8199,22 @@ def tanh(input: Tensor) -> Tensor:
     tensor([0.    , 0.4621])
     """
 def tensor(data: builtins.object, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False) -> Tensor:
-    """``data`` as a new leaf Tensor, on memory of its own.
+    """``data`` as a new leaf Tensor with its own memory.
 
     Derivative: none; the result has no history.
-    Shape: that of the data.
-    Dtype: the default dtype for Python floats, int64 for ints; that of arrays and Tensors.
+    Shape: the shape of the data.
+    Dtype: the default dtype for Python floats, int64 for ints, the dtype of arrays and Tensors.
 
     Args:
         data: a number, nested sequences of numbers, an array or a Tensor.
         dtype: the dtype, by default as above.
         device: the device, by default that of the data, or the default device.
-        requires_grad: whether the result requires grad.
+        requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
         TypeError: the data are not numeric.
         ValueError: the nested sequences are ragged.
-        RuntimeError: a gradient is wanted for integers or bools.
+        RuntimeError: ``requires_grad`` is set for integers or bools.
 
     >>> rg.tensor([[1.0, 2.0], [3.0, 4.0]])
     tensor([[1., 2.],
@@ -8202,7 +8222,7 @@ def tensor(data: builtins.object, *, dtype: DTypeLike | None = None, device: Dev
     """
 @overload
 def tensor_split(input: Tensor, indices_or_sections: Dims | Tensor, dim: builtins.int = 0, *, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
-    """``[x[:a], x[a:b], ...]``: views of nearly equal pieces along a dimension, or of those between given positions.
+    """``[x[:a], x[a:b], ...]``: views of nearly equal pieces along a dimension, or pieces between given positions.
 
     Derivative: ``g`` of the pieces, each at its position.
     Shape: (*, n, *) to pieces (*, n // count or one more, *).
@@ -8210,20 +8230,21 @@ def tensor_split(input: Tensor, indices_or_sections: Dims | Tensor, dim: builtin
 
     Args:
         input: a Tensor of at least one dimension.
-        indices_or_sections: the number of pieces, or the positions of the cuts.
+        indices_or_sections: the number of pieces, or the positions at which to split.
         dim: the dimension.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: the number of pieces is not positive, or a Tensor of them is not int64 of 0 or 1 dimensions.
+        RuntimeError: the number of pieces is not positive, or ``indices_or_sections`` is a Tensor of other than int64
+            or of more than one dimension.
 
     >>> rg.tensor_split(rg.arange(5), 2), rg.tensor_split(rg.arange(5), (1, 4))
     ((tensor([0, 1, 2]), tensor([3, 4])), (tensor([0]), tensor([1, 2, 3]), tensor([4])))
     """
 @overload
 def tensor_split(input: Tensor, *, indices: Dims | Tensor, dim: builtins.int = 0, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
-    """``[x[:a], x[a:b], ...]``: views of nearly equal pieces along a dimension, or of those between given positions.
+    """``[x[:a], x[a:b], ...]``: views of nearly equal pieces along a dimension, or pieces between given positions.
 
     Derivative: ``g`` of the pieces, each at its position.
     Shape: (*, n, *) to pieces (*, n // count or one more, *).
@@ -8231,20 +8252,21 @@ def tensor_split(input: Tensor, *, indices: Dims | Tensor, dim: builtins.int = 0
 
     Args:
         input: a Tensor of at least one dimension.
-        indices_or_sections: the number of pieces, or the positions of the cuts.
+        indices_or_sections: the number of pieces, or the positions at which to split.
         dim: the dimension.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: the number of pieces is not positive, or a Tensor of them is not int64 of 0 or 1 dimensions.
+        RuntimeError: the number of pieces is not positive, or ``indices_or_sections`` is a Tensor of other than int64
+            or of more than one dimension.
 
     >>> rg.tensor_split(rg.arange(5), 2), rg.tensor_split(rg.arange(5), (1, 4))
     ((tensor([0, 1, 2]), tensor([3, 4])), (tensor([0]), tensor([1, 2, 3]), tensor([4])))
     """
 @overload
 def tensor_split(input: Tensor, *, sections: Dims | Tensor, dim: builtins.int = 0, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
-    """``[x[:a], x[a:b], ...]``: views of nearly equal pieces along a dimension, or of those between given positions.
+    """``[x[:a], x[a:b], ...]``: views of nearly equal pieces along a dimension, or pieces between given positions.
 
     Derivative: ``g`` of the pieces, each at its position.
     Shape: (*, n, *) to pieces (*, n // count or one more, *).
@@ -8252,13 +8274,14 @@ def tensor_split(input: Tensor, *, sections: Dims | Tensor, dim: builtins.int = 
 
     Args:
         input: a Tensor of at least one dimension.
-        indices_or_sections: the number of pieces, or the positions of the cuts.
+        indices_or_sections: the number of pieces, or the positions at which to split.
         dim: the dimension.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: the number of pieces is not positive, or a Tensor of them is not int64 of 0 or 1 dimensions.
+        RuntimeError: the number of pieces is not positive, or ``indices_or_sections`` is a Tensor of other than int64
+            or of more than one dimension.
 
     >>> rg.tensor_split(rg.arange(5), 2), rg.tensor_split(rg.arange(5), (1, 4))
     ((tensor([0, 1, 2]), tensor([3, 4])), (tensor([0]), tensor([1, 2, 3]), tensor([4])))
@@ -8266,20 +8289,22 @@ def tensor_split(input: Tensor, *, sections: Dims | Tensor, dim: builtins.int = 
 def tensordot(a: Operand, b: Operand, dims: builtins.int | Tensor | Sequence[Sequence[builtins.int] | builtins.int] = 2, *, axes: builtins.int | Tensor | Sequence[Sequence[builtins.int] | builtins.int] = 2) -> Tensor:
     """``y[..., ...'] = sum_k a[..., k] b[k, ...']``: over pairs of dimensions.
 
-    Derivative: that of the product of matrices it is: a: ``g`` with ``b`` over b's other dimensions; b: likewise.
+    Derivative: a: ``tensordot`` of ``g`` with ``b`` over the dimensions of b that are not summed; b: likewise with
+    ``a``.
     Shape: the dimensions of a that are not summed, then those of b; a dimension of length 1 pairs with any.
     Dtype: any, the same for all arguments and the result.
 
     Args:
         a: the factor on the left.
         b: the factor on the right.
-        dims: how many, of the last of a with the first of b; or the dimensions of a, then those of b.
+        dims: n to sum over the last n dimensions of a and the first n of b; or a pair of lists, the dimensions of a and
+            of b.
 
     Raises:
         TypeError: ``a`` is not a Tensor, array or number.
         IndexError: a dimension is out of range.
-        RuntimeError: paired dimensions differ in length, or there are more of one than of the other.
-        ValueError: ``dims`` is a sequence, but no pair.
+        RuntimeError: paired dimensions differ in length, or the two lists do.
+        ValueError: ``dims`` is a sequence, but not a pair.
 
     >>> rg.tensordot(rg.ones(2, 3, 4), rg.ones(3, 4, 5)).shape
     (2, 5)
@@ -8307,7 +8332,7 @@ def tile(input: Tensor, *dims: Size, **keywords: Size) -> Tensor:
     """``input.repeat(dims)``, with ones prepended to ``dims`` if it is shorter than the shape.
 
     Derivative: ``g`` summed over the copies.
-    Shape: as ``repeat``.
+    Shape: as in ``repeat``.
     Dtype: any; the result has the input's dtype.
 
     Args:
@@ -8325,17 +8350,17 @@ def tile(input: Tensor, *dims: Size, **keywords: Size) -> Tensor:
 def topk(input: Operand, k: builtins.int, dim: Dim = -1, largest: builtins.bool = True, sorted: builtins.bool = True, *, axis: Dim = -1) -> ValuesIndices:
     """``sort(input, dim, largest)[:k]``: the ``k`` largest elements along ``dim``, with their indices.
 
-    NaN counts as the largest. For small ``k`` the input is partitioned, in linear time, not sorted.
+    NaN counts as the largest. For small ``k`` the input is partitioned in linear time instead of sorted.
 
-    Derivative: ``g`` at the position that each element came from.
+    Derivative: ``g`` at the original position of each element.
     Shape: any; the results have length ``k`` along ``dim``.
     Dtype: any but complex; values have the dtype of the input, indices are int64.
 
     Args:
         input: the input Tensor.
-        k: how many, from 0 to the length.
+        k: the number of elements, from 0 to the length of ``dim``.
         dim: the dimension, by default the last.
-        largest: the largest elements; otherwise the smallest.
+        largest: return the largest elements, else the smallest.
         sorted: accepted for compatibility; the elements are always sorted.
 
     Returns:
@@ -8353,13 +8378,13 @@ def topk(input: Operand, k: builtins.int, dim: Dim = -1, largest: builtins.bool 
 def trace(input: Operand) -> Tensor:
     """``sum_i input[i, i]`` of a matrix.
 
-    Derivative: ``g`` times the unit matrix.
+    Derivative: ``g`` times the identity matrix.
     Shape: (m, n) to ().
     Dtype: any; the result for integers and bools is int64.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the input has not two dimensions.
+        RuntimeError: the input does not have two dimensions.
 
     >>> rg.trace(rg.tensor([[1.0, 9.0], [9.0, 2.0]]))
     tensor(3.)
@@ -8409,13 +8434,14 @@ def transpose_copy(input: Tensor, dim0: builtins.int, dim1: builtins.int) -> Ten
 def trapezoid(y: Operand, x: Operand | None = None, *, dx: Number | Tensor | None = None, dim: Dim = -1, axis: Dim = -1) -> Tensor:
     """``sum_i (y_i + y_(i+1)) / 2 (x_(i+1) - x_i)`` along ``dim``: the integral by the trapezoidal rule.
 
-    Derivative: y: ``g`` times half the distance of the neighbors; x: ``g (y_(i-1) - y_(i+1)) / 2`` at inner points.
-    Shape: y of at least one dimension, x of its length or of a shape that broadcasts; ``dim`` is removed.
+    Derivative: y: ``g`` times half the distance between the neighbors; x: ``g (y_(i-1) - y_(i+1)) / 2`` at inner
+    points.
+    Shape: y has at least one dimension, x is a vector of y's length or broadcasts with y; ``dim`` is removed.
     Dtype: any but bool; integers become the default dtype.
 
     Args:
         y: the values.
-        x: the points; by default at distance ``dx``.
+        x: the points; by default points at distance ``dx``.
         dx: the distance between points, 1 by default.
         dim: the dimension, by default the last.
 
@@ -8430,13 +8456,14 @@ def trapezoid(y: Operand, x: Operand | None = None, *, dx: Number | Tensor | Non
 def trapz(y: Operand, x: Operand | None = None, *, dx: Number | Tensor | None = None, dim: Dim = -1, axis: Dim = -1) -> Tensor:
     """``sum_i (y_i + y_(i+1)) / 2 (x_(i+1) - x_i)`` along ``dim``: the integral by the trapezoidal rule.
 
-    Derivative: y: ``g`` times half the distance of the neighbors; x: ``g (y_(i-1) - y_(i+1)) / 2`` at inner points.
-    Shape: y of at least one dimension, x of its length or of a shape that broadcasts; ``dim`` is removed.
+    Derivative: y: ``g`` times half the distance between the neighbors; x: ``g (y_(i-1) - y_(i+1)) / 2`` at inner
+    points.
+    Shape: y has at least one dimension, x is a vector of y's length or broadcasts with y; ``dim`` is removed.
     Dtype: any but bool; integers become the default dtype.
 
     Args:
         y: the values.
-        x: the points; by default at distance ``dx``.
+        x: the points; by default points at distance ``dx``.
         dx: the distance between points, 1 by default.
         dim: the dimension, by default the last.
 
@@ -8452,18 +8479,18 @@ def triangular_solve(input: Operand, A: Operand, upper: builtins.bool = True, tr
     """``X`` with ``A @ X = input``, for each triangular matrix ``A``: ``linalg.solve_triangular``.
 
     Derivative: as ``linalg.solve_triangular``.
-    Shape: A (..., n, n), input (..., n, k), batches broadcast; X has the input's.
+    Shape: A (..., n, n), input (..., n, k), batches broadcast; X has the input's shape.
     Dtype: float32, float64 and complex, the same for all arguments and the result.
 
     Args:
         input: the right-hand sides.
         A: the matrices.
-        upper: whether A is upper or lower triangular.
+        upper: whether A is upper triangular; False for lower triangular.
         transpose: solve ``A^T @ X = input``.
-        unitriangular: the diagonal is not read, but taken as ones.
+        unitriangular: assume ones on the diagonal, which is not read.
 
     Returns:
-        The named tuple ``(solution, cloned_coefficient)``, the second a copy of A.
+        The named tuple ``(solution, cloned_coefficient)``, where the second is a copy of A.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -8477,7 +8504,7 @@ def tril(input: Tensor, diagonal: builtins.int = 0) -> Tensor:
     """``out[.., i, j] = input[.., i, j] if j - i <= diagonal else 0``: the lower triangle of matrices.
 
     Derivative: the lower triangle of ``g``.
-    Shape: (*, m, n), kept.
+    Shape: (*, m, n), preserved.
     Dtype: any; the result has the input's dtype.
 
     Args:
@@ -8517,7 +8544,7 @@ def triu(input: Tensor, diagonal: builtins.int = 0) -> Tensor:
     """``out[.., i, j] = input[.., i, j] if j - i >= diagonal else 0``: the upper triangle of matrices.
 
     Derivative: the upper triangle of ``g``.
-    Shape: (*, m, n), kept.
+    Shape: (*, m, n), preserved.
     Dtype: any; the result has the input's dtype.
 
     Args:
@@ -8576,7 +8603,7 @@ def trunc(input: Tensor) -> Tensor:
 
     Derivative: zero.
     Shape: any; the result has the input's shape.
-    Dtype: real; the result has the input's, integers stay as they are.
+    Dtype: real; the result has the input's dtype, integers stay as they are.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -8674,7 +8701,7 @@ def unfold_copy(input: Tensor, dimension: builtins.int, size: builtins.int, step
         input: the input Tensor.
         dimension: the dimension; in the result it counts the windows.
         size: the length of a window.
-        step: the distance of the starts of consecutive windows.
+        step: the distance between the starts of consecutive windows.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -8690,15 +8717,15 @@ def unique(input: Operand, sorted: builtins.bool = True, *, return_inverse: Lite
     """``{x_i}``: the distinct elements in ascending order, or the distinct slices along ``dim``. NaN differ from NaN.
 
     Derivative: ``g`` of each element at its first occurrence; 0 elsewhere.
-    Shape: any; 1-dimensional without ``dim``, else the input's except for the length of ``dim``.
+    Shape: any; without ``dim`` the result is 1-dimensional, else it has the input's shape except along ``dim``.
     Dtype: any, preserved; indices and counts are int64.
 
     Args:
         input: the input Tensor.
         sorted: accepted for compatibility; the elements are always sorted.
         return_inverse: also return, per element (slice), its index among the distinct elements.
-        return_counts: also return the number of occurrences of each.
-        dim: the dimension of the slices; by default the flattened input's elements.
+        return_counts: also return the number of occurrences of each result.
+        dim: the dimension of the slices; None compares the elements of the flattened input.
 
     Returns:
         The elements, or a tuple ``(elements, inverse, counts)`` of the requested results.
@@ -8715,15 +8742,15 @@ def unique(input: Operand, sorted: builtins.bool = True, return_inverse: builtin
     """``{x_i}``: the distinct elements in ascending order, or the distinct slices along ``dim``. NaN differ from NaN.
 
     Derivative: ``g`` of each element at its first occurrence; 0 elsewhere.
-    Shape: any; 1-dimensional without ``dim``, else the input's except for the length of ``dim``.
+    Shape: any; without ``dim`` the result is 1-dimensional, else it has the input's shape except along ``dim``.
     Dtype: any, preserved; indices and counts are int64.
 
     Args:
         input: the input Tensor.
         sorted: accepted for compatibility; the elements are always sorted.
         return_inverse: also return, per element (slice), its index among the distinct elements.
-        return_counts: also return the number of occurrences of each.
-        dim: the dimension of the slices; by default the flattened input's elements.
+        return_counts: also return the number of occurrences of each result.
+        dim: the dimension of the slices; None compares the elements of the flattened input.
 
     Returns:
         The elements, or a tuple ``(elements, inverse, counts)`` of the requested results.
@@ -8737,17 +8764,17 @@ def unique(input: Operand, sorted: builtins.bool = True, return_inverse: builtin
     """
 @overload
 def unique_consecutive(input: Operand, *, return_inverse: Literal[False] = False, return_counts: Literal[False] = False, dim: Dim | None = None, axis: Dim | None = None) -> Tensor:
-    """``x_i`` with ``x_i != x_(i-1)``: only the first of consecutive equal elements, or slices.
+    """``x_i`` with ``x_i != x_(i-1)``: the first of each run of equal elements, or of equal slices along ``dim``.
 
     Derivative: ``g`` of each element at its first occurrence; 0 elsewhere.
-    Shape: any; 1-dimensional without ``dim``, else the input's except for the length of ``dim``.
+    Shape: any; without ``dim`` the result is 1-dimensional, else it has the input's shape except along ``dim``.
     Dtype: any, preserved; indices and counts are int64.
 
     Args:
         input: the input Tensor.
         return_inverse: also return, per element (slice), its index in the result.
-        return_counts: also return the number of consecutive equal elements.
-        dim: the dimension of the slices; by default the flattened input's elements.
+        return_counts: also return the length of each run.
+        dim: the dimension of the slices; None compares the elements of the flattened input.
 
     Returns:
         The elements, or a tuple ``(elements, inverse, counts)`` of the requested results.
@@ -8761,17 +8788,17 @@ def unique_consecutive(input: Operand, *, return_inverse: Literal[False] = False
     """
 @overload
 def unique_consecutive(input: Operand, return_inverse: builtins.bool = False, return_counts: builtins.bool = False, dim: Dim | None = None, *, axis: Dim | None = None) -> Tensor | builtins.tuple[Tensor, ...]:
-    """``x_i`` with ``x_i != x_(i-1)``: only the first of consecutive equal elements, or slices.
+    """``x_i`` with ``x_i != x_(i-1)``: the first of each run of equal elements, or of equal slices along ``dim``.
 
     Derivative: ``g`` of each element at its first occurrence; 0 elsewhere.
-    Shape: any; 1-dimensional without ``dim``, else the input's except for the length of ``dim``.
+    Shape: any; without ``dim`` the result is 1-dimensional, else it has the input's shape except along ``dim``.
     Dtype: any, preserved; indices and counts are int64.
 
     Args:
         input: the input Tensor.
         return_inverse: also return, per element (slice), its index in the result.
-        return_counts: also return the number of consecutive equal elements.
-        dim: the dimension of the slices; by default the flattened input's elements.
+        return_counts: also return the length of each run.
+        dim: the dimension of the slices; None compares the elements of the flattened input.
 
     Returns:
         The elements, or a tuple ``(elements, inverse, counts)`` of the requested results.
@@ -8787,15 +8814,15 @@ def unravel_index(indices: Tensor, shape: Size) -> builtins.tuple[Tensor, ...]:
     """``(indices // stride_d) % shape_d``, a Tensor per dimension: coordinates of positions in a flattened Tensor.
 
     Derivative: none.
-    Shape: any; each result has that of ``indices``.
-    Dtype: integers; the results have that of ``indices``.
+    Shape: any; each result has the shape of ``indices``.
+    Dtype: integers; the results have the dtype of ``indices``.
 
     Args:
-        indices: positions in row-major order, from 0 to the number of elements less one; negative ones count from the
+        indices: positions in row-major order, from 0 to the number of elements - 1; negative positions count from the
             end.
         shape: the lengths of the dimensions.
 
-    Returns: as many Tensors as the shape has dimensions.
+    Returns: a tuple with one Tensor per dimension of ``shape``.
 
     Raises:
         TypeError: the indices or the lengths are not integers.
@@ -8941,18 +8968,18 @@ def unsqueeze_copy(input: Tensor, *, axis: builtins.int) -> Tensor:
 def var(input: Operand, dim: Dims | builtins.bool | None = None, unbiased: builtins.bool | None = None, keepdim: builtins.bool = False, *, correction: builtins.float | None = None, axis: Dims | builtins.bool | None = None, keepdims: builtins.bool = False) -> Tensor:
     """``sum_i |x_i - mean|^2 / (n - correction)`` over all dimensions, one, or several.
 
-    Derivative: ``2 g (x - mean) / (n - correction)``. Where ``correction`` is ``n`` or more the variance is infinite,
-    and the derivative PyTorch's: of all elements infinite (NaN at the mean), along dimensions that of the formula.
+    Derivative: ``2 g (x - mean) / (n - correction)``. Where ``correction`` is ``n`` or more, the variance is infinite
+    and the derivative is PyTorch's: over all elements infinite (NaN at the mean), along dimensions that of the formula.
     Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
     Dtype: floating and complex; the result is real.
 
     Args:
         input: the input Tensor.
         dim: a dimension or several, all of them by default; a bool is ``unbiased``.
-        unbiased: PyTorch's older name: False for ``correction=0``.
+        unbiased: PyTorch's older argument: False means ``correction=0``.
         keepdim: keep the reduced dimensions, with length 1.
-        correction: the number to subtract from the count, 1 by default (the unbiased estimate), by the name ``axis``,
-            too; ``np.var`` and ``np.std`` of a Tensor take 0, as of an array.
+        correction: the number to subtract from the count, 1 by default (the unbiased estimate), also if ``dim`` is
+            passed as ``axis``. ``np.var`` and ``np.std`` of a Tensor use 0, as for arrays.
 
     Raises:
         IndexError: ``dim`` is out of range.
@@ -8965,14 +8992,14 @@ def var(input: Operand, dim: Dims | builtins.bool | None = None, unbiased: built
 def var_mean(input: Operand, dim: Dims | builtins.bool | None = None, unbiased: builtins.bool | None = None, keepdim: builtins.bool = False, *, correction: builtins.float | None = None, axis: Dims | builtins.bool | None = None, keepdims: builtins.bool = False) -> VarMean:
     """``(var(input), mean(input))`` over all dimensions, one, or several.
 
-    Derivative: as ``var`` and ``mean``.
-    Shape: any; the results lack the reduced dimensions, or have length 1 there with ``keepdim``.
+    Derivative: those of ``var`` and ``mean``.
+    Shape: any; the reduced dimensions are removed from both results, or have length 1 with ``keepdim``.
     Dtype: floating and complex, whose variance is real.
 
     Args:
         input: the input Tensor.
         dim: a dimension or several, all of them by default; a bool is ``unbiased``.
-        unbiased: PyTorch's older name: False for ``correction=0``.
+        unbiased: PyTorch's older argument: False means ``correction=0``.
         keepdim: keep the reduced dimensions, with length 1.
         correction: the number to subtract from the count, 1 by default.
 
@@ -8990,13 +9017,13 @@ def var_mean(input: Operand, dim: Dims | builtins.bool | None = None, unbiased: 
 def vdot(input: Operand, other: Operand) -> Tensor:
     """``sum_k conj(input_k) other_k`` of two vectors.
 
-    Derivative: input: ``conj(g) other``; other: ``g input``, as PyTorch's gradients are.
+    Derivative: input: ``conj(g) other``; other: ``g input`` (PyTorch's convention for gradients).
     Shape: (n) and (n) to ().
     Dtype: any, the same for all arguments and the result.
 
     Args:
         input: the vector that is conjugated.
-        other: the other vector.
+        other: the second vector.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -9006,7 +9033,7 @@ def vdot(input: Operand, other: Operand) -> Tensor:
     tensor(11.)
     """
 def view_as_complex(input: Tensor) -> Tensor:
-    """``input[..., 0] + i input[..., 1]``, on the same memory where the strides allow it, else a copy.
+    """``input[..., 0] + i input[..., 1]``, on the same memory if the strides allow it, else a copy.
 
     Derivative: ``view_as_real(g)``.
     Shape: (*, 2) to (*).
@@ -9014,7 +9041,7 @@ def view_as_complex(input: Tensor) -> Tensor:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the Tensor is not float32 or float64, or its last dimension has not length 2.
+        RuntimeError: the Tensor is not float32 or float64, or its last dimension does not have length 2.
 
     >>> rg.view_as_complex(rg.tensor([[1.0, 2.0]]))
     tensor([1.+2.j], dtype=complex64)
@@ -9028,7 +9055,7 @@ def view_as_complex_copy(input: Tensor) -> Tensor:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the Tensor is not float32 or float64, or its last dimension has not length 2.
+        RuntimeError: the Tensor is not float32 or float64, or its last dimension does not have length 2.
 
     >>> rg.view_as_complex_copy(rg.tensor([[1.0, 2.0]]))
     tensor([1.+2.j], dtype=complex64)
@@ -9038,7 +9065,7 @@ def view_as_real(input: Tensor) -> Tensor:
 
     Derivative: ``view_as_complex(g)``.
     Shape: (*) to (*, 2).
-    Dtype: complex only; the result is of its parts'.
+    Dtype: complex only; the result has the dtype of the parts.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -9052,7 +9079,7 @@ def view_as_real_copy(input: Tensor) -> Tensor:
 
     Derivative: ``view_as_complex(g)``.
     Shape: (*) to (*, 2).
-    Dtype: complex only; the result is of its parts'.
+    Dtype: complex only; the result has the dtype of the parts.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -9065,7 +9092,7 @@ def view_copy(input: Tensor, size: Size) -> Tensor:
     """``input.view(size)``, copied.
 
     Derivative: ``reshape``'s.
-    Shape: any; ``size``, with the same number of elements; one length may be -1.
+    Shape: any to ``size``, with the same number of elements; one length may be -1.
     Dtype: any; the result has the input's dtype.
 
     Args:
@@ -9081,15 +9108,15 @@ def view_copy(input: Tensor, size: Size) -> Tensor:
     """
 @overload
 def vsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
-    """``[x[:a], x[a:b], ...]``: views of equal pieces along dimension 0, or of those between the given positions.
+    """``[x[:a], x[a:b], ...]``: views of equal pieces along dimension 0, or pieces between given positions.
 
     Derivative: ``g`` of the pieces, each at its position.
-    Shape: that of the input except for this dimension.
+    Shape: each piece has the input's shape except along this dimension.
     Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
-        indices_or_sections: the number of pieces, or the positions of the cuts.
+        indices_or_sections: the number of pieces, or the positions at which to split.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -9100,15 +9127,15 @@ def vsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> builtins.tuple[
     """
 @overload
 def vsplit(input: Tensor, *, indices: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
-    """``[x[:a], x[a:b], ...]``: views of equal pieces along dimension 0, or of those between the given positions.
+    """``[x[:a], x[a:b], ...]``: views of equal pieces along dimension 0, or pieces between given positions.
 
     Derivative: ``g`` of the pieces, each at its position.
-    Shape: that of the input except for this dimension.
+    Shape: each piece has the input's shape except along this dimension.
     Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
-        indices_or_sections: the number of pieces, or the positions of the cuts.
+        indices_or_sections: the number of pieces, or the positions at which to split.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -9119,15 +9146,15 @@ def vsplit(input: Tensor, *, indices: Dims | Tensor) -> builtins.tuple[Tensor, .
     """
 @overload
 def vsplit(input: Tensor, *, sections: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
-    """``[x[:a], x[a:b], ...]``: views of equal pieces along dimension 0, or of those between the given positions.
+    """``[x[:a], x[a:b], ...]``: views of equal pieces along dimension 0, or pieces between given positions.
 
     Derivative: ``g`` of the pieces, each at its position.
-    Shape: that of the input except for this dimension.
+    Shape: each piece has the input's shape except along this dimension.
     Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
-        indices_or_sections: the number of pieces, or the positions of the cuts.
+        indices_or_sections: the number of pieces, or the positions at which to split.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -9147,7 +9174,7 @@ def vstack(tensors: Sequence[Operand]) -> Tensor:
         tensors: a list or tuple of Tensors.
 
     Raises:
-        RuntimeError: the list is empty or the shapes differ.
+        RuntimeError: the list is empty, or the shapes differ.
 
     >>> rg.vstack([rg.tensor([1, 2]), rg.tensor([3, 4])])
     tensor([[1, 2],
@@ -9155,22 +9182,22 @@ def vstack(tensors: Sequence[Operand]) -> Tensor:
     """
 @overload
 def where(condition: Operand) -> builtins.tuple[Tensor, ...]:
-    """``input if condition else other``, elementwise; with the condition alone, where it holds.
+    """``input if condition else other``, elementwise; with the condition alone, the positions where it is True.
 
-    Derivative: input: ``g`` where the condition holds, else 0. other: ``g`` where it does not, else 0. Elements
+    Derivative: input: ``g`` where the condition is True, else 0. other: ``g`` where it is False, else 0. Elements
     that are not selected get 0, NaN included.
     Shape: any; the arguments broadcast, and the result has their common shape.
     Dtype: any; the result has PyTorch's result type of input and other.
 
     Args:
-        condition: bools; alone also numbers, which hold where they are not 0.
+        condition: bools; as the only argument also numbers, of which all but 0 count as True.
         input: a Tensor or a number.
         other: the second operand, a Tensor or a number.
 
     Returns: a Tensor; without ``input`` and ``other`` a tuple of positions, one Tensor per dimension.
 
     Raises:
-        RuntimeError: the condition is not of bools, or the shapes do not broadcast.
+        RuntimeError: the condition does not hold bools, or the shapes do not broadcast.
         TypeError: only one of input and other is given.
 
     >>> x = rg.tensor([-1.0, 2.0])
@@ -9181,22 +9208,22 @@ def where(condition: Operand) -> builtins.tuple[Tensor, ...]:
     """
 @overload
 def where(condition: Operand, input: Operand, other: Operand) -> Tensor:
-    """``input if condition else other``, elementwise; with the condition alone, where it holds.
+    """``input if condition else other``, elementwise; with the condition alone, the positions where it is True.
 
-    Derivative: input: ``g`` where the condition holds, else 0. other: ``g`` where it does not, else 0. Elements
+    Derivative: input: ``g`` where the condition is True, else 0. other: ``g`` where it is False, else 0. Elements
     that are not selected get 0, NaN included.
     Shape: any; the arguments broadcast, and the result has their common shape.
     Dtype: any; the result has PyTorch's result type of input and other.
 
     Args:
-        condition: bools; alone also numbers, which hold where they are not 0.
+        condition: bools; as the only argument also numbers, of which all but 0 count as True.
         input: a Tensor or a number.
         other: the second operand, a Tensor or a number.
 
     Returns: a Tensor; without ``input`` and ``other`` a tuple of positions, one Tensor per dimension.
 
     Raises:
-        RuntimeError: the condition is not of bools, or the shapes do not broadcast.
+        RuntimeError: the condition does not hold bools, or the shapes do not broadcast.
         TypeError: only one of input and other is given.
 
     >>> x = rg.tensor([-1.0, 2.0])
@@ -9213,7 +9240,7 @@ def xlogy(input: Operand, other: Operand) -> Tensor:
     Dtype: floating, PyTorch's result type of the arguments; integers become the default dtype.
 
     Args:
-        input: the factor.
+        input: the first factor.
         other: the argument of the logarithm.
 
     Raises:
@@ -9235,7 +9262,7 @@ def zeros(*size: Size, dtype: DTypeLike | None = None, device: DeviceLike | None
         size: the lengths of the dimensions; also by the names ``size`` and, as in NumPy, ``shape``.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether the result requires grad.
+        requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
         RuntimeError: a length is negative.
@@ -9255,7 +9282,7 @@ def zeros_like(input: Tensor, *, dtype: DTypeLike | None = None, device: DeviceL
         input: a Tensor with the shape, dtype and device of the result.
         dtype: the dtype, by default the input's.
         device: the device, by default the input's.
-        requires_grad: whether the result requires grad.
+        requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.

@@ -20,13 +20,13 @@ def bartlett(M: builtins.int, *, sym: builtins.bool = True, dtype: DTypeLike | N
 
     Args:
         M: the number of points.
-        sym: whether the window is symmetric, or else periodic.
+        sym: True for a symmetric window, False for a periodic one.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether the result requires grad.
+        requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
-        ValueError: the length is negative, or the dtype not floating.
+        ValueError: the length is negative, or the dtype is not floating.
 
     Source: F. Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978.
 
@@ -42,13 +42,13 @@ def blackman(M: builtins.int, *, sym: builtins.bool = True, dtype: DTypeLike | N
 
     Args:
         M: the number of points.
-        sym: whether the window is symmetric, or else periodic.
+        sym: True for a symmetric window, False for a periodic one.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether the result requires grad.
+        requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
-        ValueError: the length is negative, or the dtype not floating.
+        ValueError: the length is negative, or the dtype is not floating.
 
     Source: F. Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978.
 
@@ -56,7 +56,7 @@ def blackman(M: builtins.int, *, sym: builtins.bool = True, dtype: DTypeLike | N
     tensor([-0.,  1., -0.])
     """
 def cosine(M: builtins.int, *, sym: builtins.bool = True, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False) -> Tensor:
-    """``sin(pi (n + 1/2) / M)`` at ``n = 0, 1, ..., M - 1``; of M + 1 points, without the last, if periodic.
+    """``sin(pi (n + 1/2) / M)`` at ``n = 0, 1, ..., M - 1``; a periodic window is one of M + 1 points without its last.
 
     Derivative: none.
     Shape: ``(M,)``.
@@ -64,13 +64,13 @@ def cosine(M: builtins.int, *, sym: builtins.bool = True, dtype: DTypeLike | Non
 
     Args:
         M: the number of points.
-        sym: whether the window is symmetric, or else periodic.
+        sym: True for a symmetric window, False for a periodic one.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether the result requires grad.
+        requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
-        ValueError: the length is negative, or the dtype not floating.
+        ValueError: the length is negative, or the dtype is not floating.
 
     Source: F. Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978.
 
@@ -86,12 +86,12 @@ def exponential(M: builtins.int, *, center: builtins.float | None = None, tau: b
 
     Args:
         M: the number of points.
-        center: where the window is 1, by default the middle; only of periodic windows.
-        tau: over how many points it falls by e.
-        sym: whether the window is symmetric, or else periodic.
+        center: where the window is 1, by default the middle; only for periodic windows.
+        tau: the number of points over which the window decreases by the factor e.
+        sym: True for a symmetric window, False for a periodic one.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether the result requires grad.
+        requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
         ValueError: the length is negative, tau is not positive, a symmetric window has a center, or the dtype is not
@@ -112,13 +112,13 @@ def gaussian(M: builtins.int, *, std: builtins.float = 1.0, sym: builtins.bool =
     Args:
         M: the number of points.
         std: the standard deviation, in points.
-        sym: whether the window is symmetric, or else periodic.
+        sym: True for a symmetric window, False for a periodic one.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether the result requires grad.
+        requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
-        ValueError: the length is negative, std is not positive, or the dtype not floating.
+        ValueError: the length is negative, std is not positive, or the dtype is not floating.
 
     Source: F. Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978.
 
@@ -135,13 +135,13 @@ def general_cosine(M: builtins.int, *, a: Iterable[builtins.float], sym: builtin
     Args:
         M: the number of points.
         a: the weights of the cosines.
-        sym: whether the window is symmetric, or else periodic.
+        sym: True for a symmetric window, False for a periodic one.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether the result requires grad.
+        requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
-        ValueError: the length is negative, there are no weights, or the dtype not floating.
+        ValueError: the length is negative, there are no weights, or the dtype is not floating.
 
     Source: F. Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978.
 
@@ -158,13 +158,13 @@ def general_hamming(M: builtins.int, *, alpha: builtins.float = 0.54, sym: built
     Args:
         M: the number of points.
         alpha: the constant term.
-        sym: whether the window is symmetric, or else periodic.
+        sym: True for a symmetric window, False for a periodic one.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether the result requires grad.
+        requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
-        ValueError: the length is negative, or the dtype not floating.
+        ValueError: the length is negative, or the dtype is not floating.
 
     Source: F. Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978.
 
@@ -180,13 +180,13 @@ def hamming(M: builtins.int, *, sym: builtins.bool = True, dtype: DTypeLike | No
 
     Args:
         M: the number of points.
-        sym: whether the window is symmetric, or else periodic.
+        sym: True for a symmetric window, False for a periodic one.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether the result requires grad.
+        requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
-        ValueError: the length is negative, or the dtype not floating.
+        ValueError: the length is negative, or the dtype is not floating.
 
     Source: F. Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978.
 
@@ -202,13 +202,13 @@ def hann(M: builtins.int, *, sym: builtins.bool = True, dtype: DTypeLike | None 
 
     Args:
         M: the number of points.
-        sym: whether the window is symmetric, or else periodic.
+        sym: True for a symmetric window, False for a periodic one.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether the result requires grad.
+        requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
-        ValueError: the length is negative, or the dtype not floating.
+        ValueError: the length is negative, or the dtype is not floating.
 
     Source: F. Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978.
 
@@ -225,13 +225,13 @@ def kaiser(M: builtins.int, *, beta: builtins.float = 12.0, sym: builtins.bool =
     Args:
         M: the number of points.
         beta: the shape parameter; 0 gives a rectangular window.
-        sym: whether the window is symmetric, or else periodic.
+        sym: True for a symmetric window, False for a periodic one.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether the result requires grad.
+        requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
-        ValueError: the length is negative, beta is negative, or the dtype not floating.
+        ValueError: the length is negative, beta is negative, or the dtype is not floating.
 
     Source: J. Kaiser and R. Schafer, On the use of the I0-sinh window for spectrum analysis, 1980.
 
@@ -247,13 +247,13 @@ def nuttall(M: builtins.int, *, sym: builtins.bool = True, dtype: DTypeLike | No
 
     Args:
         M: the number of points.
-        sym: whether the window is symmetric, or else periodic.
+        sym: True for a symmetric window, False for a periodic one.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether the result requires grad.
+        requires_grad: whether the result is a leaf that requires grad.
 
     Raises:
-        ValueError: the length is negative, or the dtype not floating.
+        ValueError: the length is negative, or the dtype is not floating.
 
     Source: A. Nuttall, Some windows with very good sidelobe behavior, 1981.
 

@@ -43,7 +43,7 @@ else:
     special = _functions.Special()
 
     def __getattr__(name: str) -> _Any:
-        """Return a function that the standard lacks and that xarray calls on a namespace, as CuPy's has it."""
+        """Return a function that is not in the standard, but that xarray expects, as in CuPy's namespace."""
         if name in ("cross", "cumprod", "cumsum", "einsum", "gradient", "lib", "pad", "quantile", "transpose"):
             return getattr(_np, name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -65,7 +65,7 @@ def arange(
     dtype: PublicDType | None = None,
     device: DeviceLike = None,
 ) -> Tensor:
-    """Return the numbers from ``start`` (0, where only one is given) to below ``stop``."""
+    """Return the numbers from ``start`` up to, but without, ``stop``; ``arange(stop)`` starts at 0."""
     first, end = (0, start) if stop is None else (start, stop)
     if (end - first) / step <= 0:
         numbers = isinstance(first, float) or isinstance(end, float) or isinstance(step, float)
@@ -211,7 +211,7 @@ def iinfo(type: Tensor | PublicDType, /) -> IInfo:
 
 
 def isdtype(dtype: PublicDType, kind: PublicDType | str | tuple[PublicDType | str, ...]) -> bool:
-    """Return whether a dtype is, or is of, one of the kinds."""
+    """Return whether a dtype equals ``kind`` or belongs to it; a tuple stands for any of its kinds."""
     if isinstance(kind, tuple):
         return any(isdtype(dtype, part) for part in kind)
     if not isinstance(kind, str):
@@ -280,14 +280,14 @@ def diff(
 
 
 def unique_values(x: Tensor, /) -> Tensor:
-    """Return the different elements in ascending order, on which scikit-learn relies."""
+    """Return each distinct element once, in ascending order, on which scikit-learn relies."""
     return as_tensors(np.unique(x))
 
 
 def where(
     condition: Tensor, x1: Tensor | Scalar | None = None, x2: Tensor | Scalar | None = None, /
 ) -> Tensor | tuple[Tensor, ...]:
-    """Return the elements of ``x1`` where the condition holds, and those of ``x2`` elsewhere; of one argument nonzero.
+    """Return the elements of ``x1`` where the condition is True, and of ``x2`` elsewhere; without them, ``nonzero``.
 
     Raises:
         TypeError: only one of ``x1`` and ``x2`` is given.
@@ -374,9 +374,9 @@ def rfftfreq(n: int, /, *, d: float = 1.0, dtype: PublicDType | None = None, dev
 
 
 class Special:
-    """SciPy's special functions under SciPy's names, as an extension: SciPy looks for them in the namespace.
+    """SciPy's special functions as an extension of the namespace, where SciPy looks for them.
 
-    ``scipy.special`` and the distributions of ``scipy.stats`` have gradients by it with ``SCIPY_ARRAY_API=1``.
+    With ``SCIPY_ARRAY_API=1``, ``scipy.special`` and the distributions of ``scipy.stats`` get gradients by it.
     """
 
     def __getattr__(self, name: str) -> Callable[..., Tensor]:
@@ -403,11 +403,11 @@ class Info:
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> Device:
-        """Return the device on which Tensors are made."""
+        """Return the device on which Tensors are created by default."""
         return get_default_device()
 
     def default_dtypes(self, *, device: DeviceLike = None) -> dict[str, PublicDType]:
-        """Return the dtypes of Tensors that are made of Python numbers: ``set_default_dtype`` changes them."""
+        """Return the dtypes of Tensors created from Python numbers, which ``set_default_dtype`` changes."""
         real = get_default_dtype()
         integers = DTYPES["int64"]
         return {

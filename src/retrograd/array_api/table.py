@@ -100,7 +100,7 @@ FFT = f"""
 
 
 def as_tensors(value: object) -> Tensor:
-    """Return what a NumPy function gave with Tensors for arrays, also in tuples, which type checkers take for one."""
+    """Replace arrays by Tensors in a NumPy function's result, also in tuples (though annotated as a single Tensor)."""
     converted: object = value
     if isinstance(value, np.generic) or not isinstance(value, Tensor) and is_array(value):
         converted = new_tensor(np.asarray(value) if isinstance(value, np.generic) else value)

@@ -1,8 +1,8 @@
 """Activation functions and their derivatives, as functions of elements.
 
 ``activations(f)`` returns the functions by name. A function with the name ``..._slope`` is a derivative, and one with
-the name ``..._backward`` is ``g`` times a derivative, with respect to the input ``x`` or by the result ``ans``. The
-order of operations is part of the definition: all forms of a function compute equal bits if the functions in ``f`` do.
+the name ``..._backward`` is ``g`` times a derivative, computed from the input ``x`` or from the result ``ans``. The
+order of operations is part of the definition: all forms of a function are bitwise equal if the functions in ``f`` are.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def activations(f: Functions) -> Mapping[str, Function]:
 
     @activation
     def gelu(x: Element) -> Element:
-        """``x`` times the normal distribution function."""
+        """``x`` times the standard normal distribution function."""
         return x * (half + half * erf(x * sqrt_half))
 
     @activation
@@ -62,7 +62,7 @@ def activations(f: Functions) -> Mapping[str, Function]:
 
     @activation
     def gelu_tanh_slope(x: Element) -> Element:
-        x = clip(x, -twelve, twelve)  # beyond, the slope is 0 or 1 to working precision, and squares may overflow
+        x = clip(x, -twelve, twelve)  # for |x| > 12 the slope is 0 or 1 to working precision, and squares may overflow
         square = x * x
         t = tanh(x * (scale + cubic * square))
         return half + half * t + half * x * (one - t * t) * (scale + cubic_slope * square)

@@ -15,28 +15,28 @@ Function: TypeAlias = Callable[..., Element]
 
 
 def _undefined(*args: Element) -> Element:
-    raise NotImplementedError("this form of the elements' functions has no such function")
+    raise NotImplementedError("this backend of the elementwise functions does not define the function that was called")
 
 
 @dataclass(frozen=True)
 class Functions:
-    """The functions that functions of elements call, besides operators."""
+    """The functions that the functions of elements call, in addition to Python's operators."""
 
-    exp: Function = _undefined  # in loops of gelu, of numbers up to 0
+    exp: Function = _undefined  # the loops of gelu call it only for x <= 0
     expm1: Function = _undefined
     one_plus_exp: Function = _undefined  # 1 + e^x
     tanh: Function = _undefined
-    sigmoid: Function | None = None  # of Tensors; by default the function of ``activations``
+    sigmoid: Function | None = None  # set for Tensors; by default the function of ``activations``
     erf: Function = _undefined
     sqrt: Function = _undefined
     absolute: Function = _undefined
     where: Function = _undefined
-    keep: Function = _undefined  # of x and a mask, x where the mask is True, otherwise 0
-    drop: Function = _undefined  # the same where the mask is False
-    maximum: Function = _undefined  # propagates NaN, as minimum
+    keep: Function = _undefined  # keep(x, mask): x where the mask is True, otherwise 0
+    drop: Function = _undefined  # drop(x, mask): x where the mask is False, otherwise 0
+    maximum: Function = _undefined  # propagates NaN, like minimum
     minimum: Function = _undefined
-    clip: Function = _undefined  # of an element, to a lower and an upper bound that are not NaN
-    neutral: Callable[[Number], bool] = lambda number: False  # whether a number is 1, and leaving it out saves time
+    clip: Function = _undefined  # clip(x, low, high), with bounds that are not NaN
+    neutral: Callable[[Number], bool] = lambda number: False  # whether a factor is 1 and may be left out to save time
     number: Callable[[float], Number] = float  # returns a constant in the precision of elements
     compiled: Callable[[Function], Function] = lambda function: function
 
@@ -97,7 +97,7 @@ def arithmetic(f: Functions) -> Mapping[str, Function]:
 
     @define
     def logit_backward(g: Element, x: Element, eps: Number) -> Element:
-        """If ``eps`` is NaN there are no bounds, and the derivative outside ``[0, 1]`` is NaN."""
+        """If ``eps`` is NaN, x is not clipped, and the derivative outside ``[0, 1]`` is NaN."""
         low, high, outside = (eps, one - eps, zero) if eps == eps else (zero, one, eps)
         inside = (x >= low) & (x <= high)
         x = where(inside, x, half)
@@ -105,7 +105,7 @@ def arithmetic(f: Functions) -> Mapping[str, Function]:
 
     @define
     def lerp(x: Element, y: Element, weight: Element) -> Element:
-        """``x + weight * (y - x)`` from the nearer end, so that weights 0 and 1 give the ends exactly."""
+        """``x + weight * (y - x)`` computed from the nearer end, so that weights 0 and 1 give x and y exactly."""
         near, far = x + weight * (y - x), y - (y - x) * (one - weight)
         return where(absolute(weight) < half, near, far)
 

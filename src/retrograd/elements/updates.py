@@ -1,12 +1,12 @@
 """The update of each optimizer as a function of elements, without branches that depend on elements.
 
 ``updates(o)`` returns the functions, ``update(p, g, *state, factors, rates)``, by name. Each returns the new parameter,
-followed by the new state. ``factors`` are the numbers that all parameters of a group share, first three for decoupled
-weight decay (a factor), weight decay, and direction (1, or -1 to maximize); ``rates`` are those that may differ between
-parameters. A comparison of numbers is a Python condition, and one of elements is ``o.where``.
+followed by the new state. ``factors`` are the numbers that all parameters of a group share. The first three are the
+factor of decoupled weight decay, weight decay, and the direction (1, or -1 to maximize). ``rates`` are the numbers that
+may differ between parameters. Numbers are compared by Python conditions, elements by ``o.where``.
 
-The order of operations is part of the definition: all forms of an update compute equal bits. Augmented assignments save
-arrays a temporary, so an update may overwrite its arguments, except ``g``.
+The order of operations is part of the definition: all forms of an update are bitwise equal. Augmented assignments save
+temporary arrays, so an update may overwrite its arguments, except ``g``.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ Update: TypeAlias = Callable[..., Numbers]
 
 @dataclass(frozen=True)
 class Operations:
-    """The functions that an update calls, besides arithmetic."""
+    """The functions that an update calls, in addition to Python's operators."""
 
     where: Callable[[Element, Element, Element], Element]
     sqrt: Callable[[Element], Element]
     absolute: Callable[[Element], Element]
-    maximum: Callable[[Element, Element], Element]  # propagates NaN, as minimum
+    maximum: Callable[[Element, Element], Element]  # propagates NaN, like minimum
     minimum: Callable[[Element, Element], Element]
-    neutral: Callable[[Element], bool]  # whether a number is 1, and not multiplying by it saves time
-    absent: Callable[[Element], bool]  # whether a number is 0, so that the term with it is left out
+    neutral: Callable[[Element], bool]  # whether a factor is 1 and may be left out to save time
+    absent: Callable[[Element], bool]  # whether a factor is 0, so that its term is left out
     compiled: Callable[[Callable[..., Element]], Element] = lambda function: function
-    # Decorates what overflows in float16: it may compute in float32.
+    # Decorates a function that may overflow in float16; it may be computed in float32.
     wide: Callable[[Callable[..., Element]], Callable[..., Element]] = lambda function: function
 
 
@@ -59,7 +59,7 @@ def updates(o: Operations) -> Mapping[str, Update]:
 
     @o.compiled
     def towards(average: Element, value: Element, rate: Element, rest: Element) -> Element:
-        """``average + rate * (value - average)`` from the nearer end, so that rate 1 is exact; ``rest = 1 - rate``."""
+        """``average + rate * (value - average)`` from the nearer end: rate 1 is exact; ``rest = 1 - rate``."""
         away = value - average
         if rate < 0.5:
             away *= rate
@@ -70,7 +70,7 @@ def updates(o: Operations) -> Mapping[str, Update]:
 
     @o.compiled
     def towards_square(average: Element, value: Element, keep: Element, fresh: Element) -> Element:
-        """``keep * average + fresh * value**2``: the square alone may overflow, and ``inf - inf`` would be NaN."""
+        """``keep * average + fresh * value**2``: no square overflows by itself, as ``inf - inf`` is NaN."""
         square = value * fresh
         square *= value
         average *= keep
@@ -86,7 +86,7 @@ def updates(o: Operations) -> Mapping[str, Update]:
 
     @o.compiled
     def divided(p: Element, rate: Element, numerator: Element, denominator: Element) -> Element:
-        """``p - rate * numerator / denominator``: the quotient alone may overflow."""
+        """``p - rate * numerator / denominator``, where the quotient without the rate may overflow."""
         step = numerator * rate
         step /= denominator
         p -= step

@@ -447,7 +447,7 @@ def test_unpickled_numbers_have_numpys_own_dtype_object():
     rg.from_numpy(sent)[0] = 5
     assert sent[0] == 5 and rg.from_numpy(np.array([1, 2], ">i4")).tolist() == [1, 2]
     assert rg.einsum("i,i->", new_tensor(sent), rg.ones(3)).item() == 7
-    with pytest.raises(RuntimeError, match="operands must have one dtype"):
+    with pytest.raises(RuntimeError, match="operands must have the same dtype"):
         rg.einsum("i,i->", rg.ones(3), rg.ones(3, dtype=rg.float64))
 
 

@@ -178,6 +178,13 @@ def test_iteration():
         iter(rg.tensor(1.0))
 
 
+def test_scatter_says_whether_neither_or_both_of_src_and_value_were_passed():
+    with pytest.raises(TypeError, match="src and value, got neither"):
+        rg.scatter(rg.zeros(2), 0, rg.tensor([0]))
+    with pytest.raises(TypeError, match="src and value, got both"):
+        rg.scatter(rg.zeros(2), 0, rg.tensor([0]), 1.0, value=2.0)
+
+
 def test_copy_fill_and_zero_write_in_place_with_gradients():
     x = rg.tensor([1.0, 2.0, 3.0], requires_grad=True)
     value = rg.tensor(5.0, requires_grad=True)

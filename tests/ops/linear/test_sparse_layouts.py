@@ -117,7 +117,7 @@ def test_compressed_columns_are_made_and_read_as_pytorchs():
 @pytest.mark.parametrize(
     ("call", "kind", "message"),
     [
-        (lambda: rg.sparse_csc_tensor([0, 2, 1], [0, 1], [1.0, 2.0]), RuntimeError, "do not fit"),
+        (lambda: rg.sparse_csc_tensor([0, 2, 1], [0, 1], [1.0, 2.0]), RuntimeError, "do not match in length"),
         (lambda: rg.sparse_csc_tensor([0, 1], [5], [1.0], (2, 1)), RuntimeError, "does not fit ccol_indices"),
         (lambda: rg.sparse_csc_tensor([0.5, 1], [5], [1.0]), RuntimeError, "vector of integers"),
         (lambda: rg.ones(2).to_sparse_csc(), RuntimeError, "matrix"),

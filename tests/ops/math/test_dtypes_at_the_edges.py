@@ -30,7 +30,7 @@ def test_masks_of_uint8_are_masks_and_no_positions(mask):
 @pytest.mark.filterwarnings("ignore:uint8 as a mask")
 def test_one_value_is_not_written_at_a_mask_of_uint8():
     x = rg.arange(12.0).reshape(3, 4)
-    fill = "a single value is written only at masks of bool"
+    fill = "a single value can be written only at a mask of dtype bool"
     for index in (BYTES.expand(3, 4), BYTES.expand(3, 4).numpy(), (0, BYTES), (..., BYTES), (slice(1, 3), BYTES)):
         for value in (9, [9.0], rg.tensor(9.0), np.float32(9)):
             with pytest.raises(RuntimeError, match=fill):

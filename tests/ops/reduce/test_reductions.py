@@ -157,7 +157,7 @@ def test_bad_arguments_are_named(call, error, words):
 
 def test_implicit_dimension_of_functional_softmax_warns():
     x = rg.tensor(np.ones((2, 3)))
-    with pytest.warns(UserWarning, match="softmax: give dim"):
+    with pytest.warns(UserWarning, match="softmax: pass dim"):
         y = rg.nn.functional.softmax(x)
     np.testing.assert_allclose(y.sum(1).numpy(), 1)
 

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 class Placed:
-    """An index of all examples, and the place of its arrays' dimensions in the result of one example.
+    """An index for all examples of ``vmap``, and where its arrays' dimensions are in the result of one example.
 
     ``key`` indexes an array with all examples along its first axis, or with ``alone`` an array shared by all examples.
-    ``count`` dimensions of the result come from index arrays. They follow the first ``before`` dimensions in the result
-    of one example; if ``swapped``, they precede these in the result of ``key``.
+    ``count`` dimensions of the result come from index arrays. These dimensions follow the first ``before`` dimensions
+    in the result of one example; in the result of ``key`` they come first if ``swapped``.
     """
 
     __slots__ = ("before", "count", "key", "leading", "swapped")
@@ -82,7 +82,7 @@ def _together(items: list[Any], places: list[int]) -> bool:
 
 
 def _before(items: list[Any], places: list[int]) -> int:
-    """Return the number of dimensions of the result before those of the arrays at some places of an index."""
+    """Return the number of the result's dimensions before those of the index arrays at ``places``."""
     return sum(not _is_advanced(item) for item in items[: places[0]]) if places and _together(items, places) else 0
 
 

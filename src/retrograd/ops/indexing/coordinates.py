@@ -23,8 +23,8 @@ from ..table.types import Operand, Size
 def argwhere(input: Tensor) -> Tensor:
     """The indices of the nonzero elements, one row per element, in row-major order: ``nonzero(input)``.
 
-    Shape: any; ``(count, ndim)``.
-    Dtype: all; int64.
+    Shape: any to ``(count, ndim)``.
+    Dtype: any; the result is int64.
 
     >>> rg.argwhere(rg.tensor([[0, 2], [3, 0]]))
     tensor([[0, 1],
@@ -38,7 +38,7 @@ def argwhere(input: Tensor) -> Tensor:
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     """The first ``size`` rows of ``nonzero(input)``, padded with ``fill_value``.
 
-    Shape: any; ``(size, ndim)``.
+    Shape: any to ``(size, ndim)``.
 
     Args:
         size: the number of rows.
@@ -64,15 +64,15 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
 def unravel_index(indices: Tensor, shape: Size) -> tuple[Tensor, ...]:
     """``(indices // stride_d) % shape_d``, a Tensor per dimension: coordinates of positions in a flattened Tensor.
 
-    Shape: any; each result has that of ``indices``.
-    Dtype: integers; the results have that of ``indices``.
+    Shape: any; each result has the shape of ``indices``.
+    Dtype: integers; the results have the dtype of ``indices``.
 
     Args:
-        indices: positions in row-major order, from 0 to the number of elements less one; negative ones count from the
+        indices: positions in row-major order, from 0 to the number of elements - 1; negative positions count from the
             end.
         shape: the lengths of the dimensions.
 
-    Returns: as many Tensors as the shape has dimensions.
+    Returns: a tuple with one Tensor per dimension of ``shape``.
 
     Raises:
         TypeError: the indices or the lengths are not integers.
@@ -107,17 +107,17 @@ def unravel_index(indices: Tensor, shape: Size) -> tuple[Tensor, ...]:
 def isin(elements: Operand, test_elements: Operand, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
     """Whether each of ``elements`` is in ``test_elements``; NaN never is.
 
-    Shape: any; the result has that of ``elements``.
+    Shape: any; the result has the shape of ``elements``.
     Dtype: any but complex, compared in the common dtype; the result is bool.
 
     Args:
         elements: a Tensor or a number.
-        test_elements: a Tensor or a number; at least one of both is a Tensor.
-        assume_unique: whether both have no repeated elements; it does not affect the result.
+        test_elements: a Tensor or a number; at least one of the two arguments must be a Tensor.
+        assume_unique: accepted for compatibility; it does not affect the result.
         invert: return whether elements are *not* in ``test_elements``.
 
     Raises:
-        TypeError: both are numbers.
+        TypeError: both arguments are numbers.
 
     >>> rg.isin(rg.tensor([[1, 2], [3, 4]]), rg.tensor([2, 3]))
     tensor([[False,  True],

@@ -132,8 +132,8 @@ def copy_(self: Tensor, src: Operand, non_blocking: bool = False) -> Tensor:
     """``self = src``: copy the elements of ``src`` into this Tensor.
 
     Derivative: self: 0. src: ``g``, summed where it broadcasts.
-    Shape: ``src`` broadcasts to that of ``self``.
-    Dtype: any; ``src`` takes the dtype and device of ``self``.
+    Shape: ``src`` broadcasts to the shape of ``self``.
+    Dtype: any; ``src`` is converted to the dtype and device of ``self``.
 
     Args:
         src: a Tensor, an array or a number.

@@ -45,13 +45,14 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
 
 @operator(derivative="added at positions")
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
-    """``gather`` where input and indices broadcast against each other; without ``dim`` of the flattened input.
+    """``gather`` where input and indices broadcast against each other; without ``dim``, from the flattened input.
 
-    Shape: as many dimensions in both, which broadcast except in ``dim``; there the result has the indices' length.
+    Shape: input and indices have the same number of dimensions and broadcast except along ``dim``, where the result has
+    the length of the indices.
 
     Args:
         indices: int64; negative ones count from the end.
-        dim: the dimension; None flattens both.
+        dim: the dimension; None flattens input and indices.
 
     Raises:
         RuntimeError: the shapes do not broadcast, or the indices are not int64.
@@ -71,7 +72,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
         raise RuntimeError(f"indices must be int64, got {describe(index)}")
     own, shape = list(x.array.shape), list(index.array.shape)
     if len(own) != len(shape):
-        raise RuntimeError(f"input {describe(x)} and indices {describe(index)} differ in dimensions")
+        raise RuntimeError(f"input {describe(x)} and indices {describe(index)} have different numbers of dimensions")
     for d, (length, other) in enumerate(zip(x.array.shape, index.array.shape)):
         if d != place:
             if length != other and 1 not in (length, other):
@@ -94,7 +95,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
 
     Raises:
         IndexError: a position is negative or too large, or the index is not a vector.
-        RuntimeError: the index is not of integers, or the input has no elements and a position is out of range.
+        RuntimeError: the index does not hold integers, or the input has no elements and a position is out of range.
 
     >>> rg.index_select(rg.tensor([[1, 2], [3, 4]]), 1, rg.tensor([1, 1]))
     tensor([[2, 2],
@@ -111,10 +112,10 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
 def take(input: Tensor, index: Tensor) -> Tensor:
     """``out = input.ravel()[index]``.
 
-    Shape: any; the result has the index's.
+    Shape: any; the result has the index's shape.
 
     Raises:
-        RuntimeError: the index is not of integers.
+        RuntimeError: the index does not hold integers.
 
     >>> rg.take(rg.tensor([[1, 2], [3, 4]]), rg.tensor([0, -1]))
     tensor([1, 4])

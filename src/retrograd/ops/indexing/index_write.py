@@ -51,7 +51,7 @@ def _slices(x: Tensor, dim: int, index: Operand, source: Operand, error: type[Ex
     """Return the source, which must have one slice of x's shape per position, and the index of the positions."""
     found, count = vector(x, dim, index, error=error)
     source = same_dtype(x, source, "source")
-    copies = error is IndexError  # index_copy, which takes more shapes than index_add
+    copies = error is IndexError  # index_copy accepts more shapes than index_add
     if not x.array.ndim:
         if source.array.size != 1 or count != 1 or source.array.ndim > copies:
             raise error(f"expected one position and one element for a 0-d input, got {describe(source)}")
@@ -70,7 +70,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     """``out[.., index[i], ..] += alpha * source[.., i, ..]``, from a copy of the input.
 
     Derivative: input: ``g``. source: ``alpha * g`` at the positions.
-    Shape: the input's, preserved; source has it except for ``dim``, whose length is that of the index.
+    Shape: the input's, preserved; source has the same shape, except for the length of the index along ``dim``.
 
     Args:
         index: a vector of non-negative integers; slices at repeated positions are summed.
@@ -207,8 +207,8 @@ def _put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False)
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """``out.ravel()[index] = source``, or ``+=`` with ``accumulate``, in a copy of the input.
 
-    Derivative: input: ``g``, without ``accumulate`` 0 at the positions. source: ``g`` at the positions;
-    for a repeated position only the last value, without ``accumulate``.
+    Derivative: input: ``g``, without ``accumulate`` 0 at the positions. source: ``g`` at the positions, but
+    without ``accumulate`` only for the last value at a repeated position.
     Shape: any, preserved; source has as many elements as the index.
 
     Args:
@@ -216,7 +216,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
         accumulate: add instead of replacing.
 
     Raises:
-        IndexError: a position is out of range, or index and source differ in number.
+        IndexError: a position is out of range, or index and source have different numbers of elements.
 
     >>> rg.put(rg.zeros(2, 2), rg.tensor([0, -1]), rg.tensor([1.0, 2.0]))
     tensor([[1., 0.],
@@ -233,7 +233,7 @@ def _masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Write:
     x, index = mask_index(x, mask)
     count = int(index.key[0].sum().item())
     if source.array.size < count:
-        raise RuntimeError(f"source {describe(source)} has fewer elements than the {count} the mask selects")
+        raise RuntimeError(f"source {describe(source)} has fewer elements than the {count} that the mask selects")
     return Write(MASKED_SCATTER, x, narrow(flatten(source), 0, 0, count), {"index": index})
 
 
@@ -245,7 +245,7 @@ def _masked_scatter_of_examples(x: Tensor, mask: Tensor, source: Tensor) -> Writ
     counts = all_examples(places)
     count = int(counts.max()) if counts.size else 0
     if source.array.size < count:
-        raise RuntimeError(f"source {describe(source)} has fewer elements than the {count} the mask selects")
+        raise RuntimeError(f"source {describe(source)} has fewer elements than the {count} that the mask selects")
     picked = flatten(source)[new_tensor((places - 1) * chosen)] if count else x
     return Write(INDEX_PUT, x, where(new_tensor(chosen), picked, x), {"index": Index((Ellipsis,))})
 
@@ -261,14 +261,15 @@ def _masked_scatter_in_place(input: Tensor, mask: Tensor, source: Tensor) -> Wri
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """``out[mask] = source.ravel()[:mask.sum()]``, in a copy of the input.
 
-    Derivative: input: ``g``, 0 where the mask holds. source: ``g`` where the mask holds, in order, and 0 for the rest.
-    Shape: input and mask broadcast to the result's; source has at least as many elements as the mask selects.
+    Derivative: input: ``g``, 0 where the mask is True. source: ``g`` where the mask is True, in order, and 0 for the
+    unused elements.
+    Shape: input and mask broadcast to the result's shape; source has at least as many elements as the mask selects.
 
     Args:
-        source: the elements.
+        source: the values to write, in row-major order.
 
     Raises:
-        RuntimeError: the source has too few elements, the mask is not of bools, or the dtypes differ.
+        RuntimeError: the source has too few elements, the mask does not hold bools, or the dtypes differ.
 
     >>> rg.masked_scatter(rg.zeros(3), rg.tensor([True, False, True]), rg.tensor([1.0, 2.0]))
     tensor([1., 0., 2.])

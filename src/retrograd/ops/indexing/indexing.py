@@ -1,7 +1,7 @@
 """NumPy's indexing, for reading and writing, and the primitives on which gather and scatter are built.
 
 There are four primitives with a parameter ``Index``, in pairs of adjoints:
-* ``GETITEM`` reads a basic index as a view, ``PLACE`` writes values at an index of zeros (the last of several remains);
+* ``GETITEM`` reads a basic index as a view, ``PLACE`` writes values to zeros (the last of several values remains);
 * ``READ`` reads at arrays of positions as a copy, ``ACCUMULATE`` adds values to zeros at such an index.
 ``setting`` and ``adding`` create primitives that replace, or add to, elements of a given Tensor.
 """
@@ -43,7 +43,7 @@ from .writing import byte_mask, refuse_filling_bytes, written_value
 
 _ELLIPSIS = type(Ellipsis)
 _BASIC = frozenset((int, slice, type(None), _ELLIPSIS))
-SMALL = 1 << 12  # elements up to which positions that follow from the shape of an index are cached
+SMALL = 1 << 12  # up to this number of elements, positions that follow from the shape of an index are cached
 _BOUNDS = frozenset((int, type(None)))
 
 
@@ -51,9 +51,9 @@ class Index:
     """An index in NumPy's form.
 
     ``repeats`` says whether the index may contain an element twice (with integer arrays); a ``basic`` index selects a
-    view. ``storages`` are those of the Tensors in the index: while a node refers to them, a write to such a Tensor goes
-    to a copy. ``along`` is set if compiled loops can be used: the array of dimension ``along`` is known to be in range,
-    and the arrays of the other dimensions are the positions themselves, as in gather.
+    view. ``storages`` are the storages of the Tensors in the index: while a node refers to them, a write to such a
+    Tensor goes to a copy. ``along`` is set if compiled loops can be used: the array of dimension ``along`` is known to
+    be in range, and the arrays of the other dimensions are the positions themselves, as in gather.
     """
 
     __slots__ = ("along", "basic", "key", "repeats", "storages")
@@ -78,7 +78,7 @@ class Index:
 
     @classmethod
     def of_positions(cls, key: tuple[Any, ...], storage: Storage, along: int | None = None) -> Index:
-        """Return an index of slices and integer arrays, one of which is that of a Tensor with this storage."""
+        """Return an index of slices and integer arrays, one of which belongs to a Tensor with this storage."""
         index = cls.__new__(cls)
         index.key, index.storages, index.along = key, (storage,), along
         index.repeats, index.basic = True, False
@@ -135,7 +135,7 @@ _TOO_SMALL = frozenset("bhH")  # int8, int16 and uint16, which PyTorch refuses i
 
 
 def _is_settled(part: slice) -> bool:
-    """Return whether the bounds are Python numbers; a Tensor could be written before the backward pass."""
+    """Return whether the bounds are Python numbers; a Tensor could be overwritten before the backward pass."""
     return type(part.start) in _BOUNDS and type(part.stop) in _BOUNDS and type(part.step) in _BOUNDS
 
 
@@ -297,7 +297,7 @@ def _view_at(x: Array, index: tuple[Any, ...]) -> Array:
     except IndexError:
         if x.ndim:
             raise
-        raise IndexError("a Tensor without dimensions has no elements to index; item() is its number") from None
+        raise IndexError("a 0-d Tensor cannot be indexed by position; use item() for its number") from None
 
 
 GETITEM: Primitive = Primitive(
@@ -454,7 +454,7 @@ def getitem(self: Tensor, index: IndexLike) -> Tensor:
 
 
 def _as_pytorch(x: Tensor, index: Index) -> tuple[Tensor, Index]:
-    """Return a view and an index of it whose result has PyTorch's order of dimensions."""
+    """Return a view of x and an index; indexing the view gives a result with PyTorch's order of dimensions."""
     if len(index.key) < 3 or (parts := selected_first(index.key, x.array.ndim)) is None:
         return x, index
     if tensor.arrays_keep_dtype:  # PyTorch programs under ``retrograd run`` expect it without a warning
@@ -466,7 +466,7 @@ def _as_pytorch(x: Tensor, index: Index) -> tuple[Tensor, Index]:
 
 
 def _copy_if_overlapping(out: Array, value: object, index: Index) -> object:
-    """Return the value, copied if it overlaps ``out``. NumPy does so itself, but not where the index is a mask."""
+    """Return the value, copied if it overlaps ``out``. NumPy does this itself, except where the index is a mask."""
     if not is_array(value) or index.basic and array_module(out) is np:
         return value
     return value.copy() if array_module(out).may_share_memory(out, value) else value
@@ -528,7 +528,7 @@ def setitem(self: Tensor, index: IndexLike, value: Operand | Sequence[Any]) -> N
     Derivative: self: ``g``, 0 at the written elements. value: ``g`` at the index, summed over broadcast dimensions; for
     a repeated position only the last value.
     Shape: the value broadcasts to the indexed elements.
-    Dtype: any; the value takes that of ``self``.
+    Dtype: any; the value is converted to the dtype of ``self``.
 
     Args:
         value: a Tensor, an array, a number, or a list of numbers.
@@ -573,7 +573,7 @@ def setitem(self: Tensor, index: IndexLike, value: Operand | Sequence[Any]) -> N
         return
     if not place.basic:
         self, place = _as_pytorch(self, place)
-    elif overlaps_itself(self.array):  # A part of an expanded Tensor without overlap may be written.
+    elif overlaps_itself(self.array):  # A part of an expanded Tensor may have no overlap.
         self, place = apply_view(GETITEM, self, {"index": place.key}), Index((Ellipsis,))
     apply_inplace(SETITEM, self, written_value(self, value, item=True), index=place)
 

@@ -26,11 +26,11 @@ Key = tuple[Any, ...]
 
 
 def selected_first(key: Key, ndim: int) -> tuple[Key, Key] | None:
-    """Return a basic index and an index of its result that together give PyTorch's result; None if NumPy's is equal.
+    """Split an index into a basic index and an index of its result, to get PyTorch's result; None if NumPy's is equal.
 
     Args:
         key: integers, slices, None, Ellipsis, bools, and arrays of positions and masks.
-        ndim: the dimensions of the indexed array.
+        ndim: the number of dimensions of the indexed array.
     """
     taken = sum(_dimensions(item) for item in key)
     if taken > ndim:
@@ -92,7 +92,7 @@ def _is_no_position(item: object) -> bool:
 
 
 def check_index(key: tuple[Any, ...], x: Tensor) -> None:
-    """Check what NumPy does not: that masks without elements have the shape of what they select from.
+    """Check what NumPy does not check: masks without elements must have the shape of the dimensions that they index.
 
     On other backends also check that positions are in range: CuPy would wrap them around.
     """

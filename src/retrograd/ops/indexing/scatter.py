@@ -147,7 +147,7 @@ def _scatter(
 ) -> Write:
     x = operand(input)
     if (src is None) == (value is None):
-        raise TypeError("pass exactly one of src and value")
+        raise TypeError(f"pass exactly one of src and value, got {'neither' if src is None else 'both'}")
     if reduce not in (None, "add", "multiply"):
         raise RuntimeError(f"reduce argument must be either add or multiply, got {reduce!r}")
     x, place, index = along(x, dim, index)
@@ -178,12 +178,12 @@ def scatter(
 ) -> Tensor:
     """``out[i, index[i, j, k], k] = src[i, j, k]`` for dimension 1 of three, in a copy of the input.
 
-    Derivative: input: ``g``, 0 where something was written. src: ``g`` at the positions, where one repeats for the last
-    value alone; with ``"add"`` input: ``g``, src: ``g`` at the positions; with ``"multiply"`` ``g`` times the product
-    of the other factors.
-    Shape: index and src have as many dimensions as the input; the index is longer than src in none, and longer than the
-    input in none but ``dim``. The result has the input's.
-    Dtype: any, kept; src has the input's.
+    Derivative: input: ``g``, 0 where something was written. src: ``g`` at the positions, for a repeated position only
+    at the last value; with ``"add"`` input: ``g``, src: ``g`` at the positions; with ``"multiply"`` ``g`` times the
+    product of the other factors.
+    Shape: index and src have as many dimensions as the input; the index is not longer than src in any dimension, and
+    longer than the input at most along ``dim``. The result has the input's shape.
+    Dtype: any, preserved; src has the input's dtype.
 
     Args:
         src: a Tensor, or a number.
@@ -191,7 +191,7 @@ def scatter(
         reduce: ``"add"`` or ``"multiply"`` instead of replacing.
 
     Raises:
-        RuntimeError: index or src do not fit, an index is out of range, or the dtypes differ.
+        RuntimeError: index or src has a wrong shape, an index is out of range, or the dtypes differ.
 
     >>> rg.scatter(rg.zeros(2, 3), 1, rg.tensor([[0], [2]]), 1.0)
     tensor([[1., 0., 0.],
@@ -212,8 +212,8 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     Derivative: input: ``g``. src: ``g`` at the positions.
 
     Args:
-        index: integers from 0 on; what is added at a repeated position adds up.
-        src: what is added.
+        index: non-negative integers; values at a repeated position are summed.
+        src: the values to add.
 
     >>> rg.scatter_add(rg.zeros(3), 0, rg.tensor([0, 0, 2]), rg.ones(3))
     tensor([2., 0., 1.])
@@ -232,18 +232,19 @@ in_place("scatter_add", _scatter_add)
 def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    """``scatter``, but all values for one position are reduced to one.
+    """``scatter``, but all values for one position are reduced to one number.
 
     Derivative: that of the reduction, for the input and src; ``"amax"`` and ``"amin"`` divide ``g`` equally among all
-    that equal the extreme value. input: 0 where something was written unless ``include_self``.
+    elements equal to the extreme value. input: 0 where something was written, unless ``include_self``.
 
     Args:
         src: the values.
         reduce: ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
-        include_self: whether the input's element takes part where something is written.
+        include_self: whether the reduction at a written position includes the input's element there.
 
     Raises:
-        RuntimeError: index or src do not fit, an index is out of range, the dtypes differ, or the reduction is unknown.
+        RuntimeError: index or src has a wrong shape, an index is out of range, the dtypes differ, or ``reduce`` has
+            another value.
 
     >>> rg.scatter_reduce(rg.ones(2), 0, rg.tensor([0, 0, 1]), rg.tensor([2.0, 3.0, 4.0]), "prod")
     tensor([6., 4.])
@@ -281,21 +282,21 @@ def index_reduce(
     *,
     include_self: bool = True,
 ) -> Tensor:
-    """``input`` with the slices of ``source`` reduced into positions along ``dim``: as ``index_add``, other than sums.
+    """``input`` with the slices of ``source`` reduced into positions along ``dim``: ``index_add`` for other reductions.
 
-    Derivative: input, source: that of the reduction; for amax and amin divided equally among all that equal the
+    Derivative: input, source: that of the reduction; for amax and amin divided equally among all elements equal to the
     extreme value.
-    Shape: input any; index ``(n,)``; source the input's with n along ``dim``; the result has the input's.
-    Dtype: input and source one; index integers.
+    Shape: index ``(n,)``; source has the input's shape with length n along ``dim``; the result has the input's shape.
+    Dtype: any, the same for input, source and result; index holds integers.
 
     Args:
-        index: which position each slice of the source goes to; one may occur several times.
-        reduce: how values for one position are put together.
-        include_self: whether the input's values take part where something is written.
+        index: the position that each slice of the source goes to; a position may repeat.
+        reduce: how values for one position are reduced: ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
+        include_self: whether the reductions include the input's values at the written positions.
 
     Raises:
         IndexError: a position is out of range.
-        RuntimeError: the source does not fit, the dtypes differ, or the reduction is unknown.
+        RuntimeError: the source has a wrong shape, the dtypes differ, or the reduction is unknown.
 
     >>> rg.index_reduce(rg.ones(2), 0, rg.tensor([0, 0, 1]), rg.tensor([2.0, 3.0, 4.0]), "prod")
     tensor([6., 4.])

@@ -38,20 +38,20 @@ def where(condition: Operand, input: Operand, other: Operand) -> Tensor: ...
 def where(
     condition: Operand, input: Operand | None = None, other: Operand | None = None
 ) -> Tensor | tuple[Tensor, ...]:
-    """``input if condition else other``, elementwise; with the condition alone, where it holds.
+    """``input if condition else other``, elementwise; with the condition alone, the positions where it is True.
 
-    Derivative: input: ``g`` where the condition holds, else 0. other: ``g`` where it does not, else 0. Elements
+    Derivative: input: ``g`` where the condition is True, else 0. other: ``g`` where it is False, else 0. Elements
     that are not selected get 0, NaN included.
     Dtype: any; the result has PyTorch's result type of input and other.
 
     Args:
-        condition: bools; alone also numbers, which hold where they are not 0.
+        condition: bools; as the only argument also numbers, of which all but 0 count as True.
         input: a Tensor or a number.
 
     Returns: a Tensor; without ``input`` and ``other`` a tuple of positions, one Tensor per dimension.
 
     Raises:
-        RuntimeError: the condition is not of bools, or the shapes do not broadcast.
+        RuntimeError: the condition does not hold bools, or the shapes do not broadcast.
         TypeError: only one of input and other is given.
 
     >>> x = rg.tensor([-1.0, 2.0])
@@ -88,16 +88,16 @@ def _in_dtype(value: object, dtype: DType) -> Any:
 
 @operator(namespace="Tensor", name="where")
 def _where_method(self: Tensor, condition: Tensor, other: Operand) -> Tensor:
-    """``self if condition else other``, elementwise: ``where`` with this Tensor first of the two.
+    """``self if condition else other``, elementwise: ``where(condition, self, other)``.
 
-    Derivative: self: ``g`` where the condition holds, else 0. other: ``g`` where it does not, else 0.
+    Derivative: self: ``g`` where the condition is True, else 0. other: ``g`` where it is False, else 0.
     Dtype: any; the result has PyTorch's result type of self and other.
 
     Args:
         condition: bools.
 
     Raises:
-        RuntimeError: the condition is not of bools, or the shapes do not broadcast.
+        RuntimeError: the condition does not hold bools, or the shapes do not broadcast.
 
     >>> x = rg.tensor([-1.0, 2.0])
     >>> x.where(x > 0, 0.0)
@@ -149,13 +149,13 @@ def _fill_value(input: Tensor, value: Number | Tensor) -> Any:
 def masked_fill(input: Operand, mask: Tensor, value: Number | Tensor) -> Tensor:
     """``value if mask else input``, elementwise.
 
-    Derivative: input: ``g`` where the mask does not hold, else 0. value: the sum of ``g`` where it holds.
+    Derivative: input: ``g`` where the mask is False, else 0. value: the sum of ``g`` where the mask is True.
     Shape: input and mask broadcast.
-    Dtype: any; the input's, kept.
+    Dtype: any; the result has the input's dtype.
 
     Raises:
-        RuntimeError: the mask is not of bools, the value has dimensions, is beyond the input's range, or is complex and
-            the input is not.
+        RuntimeError: the mask does not hold bools, the value has dimensions, is beyond the input's range, or is complex
+            and the input is not.
         TypeError: the value is not a number.
 
     >>> rg.masked_fill(rg.tensor([1.0, 2.0]), rg.tensor([True, False]), -1.0)

@@ -30,14 +30,14 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """``out[.., index, ..] = src``, in a copy of the input.
 
     Derivative: input: ``g``, 0 in the slice. src: the slice of ``g``.
-    Shape: the input's, kept; src has it without ``dim``.
+    Shape: the input's, preserved; src has the input's shape without ``dim``.
 
     Args:
-        src: the slice.
-        index: which slice; negative ones count from the end.
+        src: the values of the slice.
+        index: the position of the slice; negative numbers count from the end.
 
     Raises:
-        RuntimeError: src has not the slice's shape.
+        RuntimeError: src does not have the shape of the slice.
         IndexError: ``dim`` or ``index`` is out of range.
 
     >>> rg.select_scatter(rg.zeros(2, 2), rg.ones(2), 0, 1)
@@ -59,16 +59,16 @@ def slice_scatter(
     """``out[.., start:end:step, ..] = src``, in a copy of the input.
 
     Derivative: input: ``g``, 0 in the slices. src: the slices of ``g``.
-    Shape: the input's, kept; src has that of the slices.
+    Shape: the input's, preserved; src has the shape of the slices.
 
     Args:
-        src: the slices.
+        src: the values of the slices.
         start: the first slice; None for 0.
         end: the slice to stop before; None for all.
-        step: how far from one to the next.
+        step: the distance between slices.
 
     Raises:
-        RuntimeError: src has not the slices' shape, or step is not positive.
+        RuntimeError: src does not have the shape of the slices, or step is not positive.
 
     >>> rg.slice_scatter(rg.zeros(4), rg.ones(2), start=1, end=3)
     tensor([0., 1., 1., 0.])
@@ -85,13 +85,13 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
     """``diagonal(out, offset, dim1, dim2) = src``, in a copy of the input.
 
     Derivative: input: ``g``, 0 on the diagonal. src: the diagonal of ``g``.
-    Shape: the input's, kept; src has that of ``diagonal(input, offset, dim1, dim2)``.
+    Shape: the input's, preserved; src has the shape of ``diagonal(input, offset, dim1, dim2)``.
 
     Args:
-        src: the diagonal.
+        src: the values of the diagonal.
 
     Raises:
-        RuntimeError: src has not the diagonal's shape, or the two dimensions are the same.
+        RuntimeError: src does not have the shape of the diagonal, or the two dimensions are the same.
 
     >>> rg.diagonal_scatter(rg.zeros(2, 2), rg.ones(2))
     tensor([[1., 0.],
@@ -111,15 +111,15 @@ def fill_diagonal_(self: Tensor, fill_value: Number, wrap: bool = False) -> Tens
     """``self[i, i, ...] = fill_value``, in place; the Tensor is returned.
 
     Derivative: ``g``, 0 on the diagonal.
-    Shape: two dimensions, or more of one length.
-    Dtype: all.
+    Shape: two dimensions, or more dimensions of equal length.
+    Dtype: any.
 
     Args:
         fill_value: the number.
         wrap: continue in a tall matrix: a new diagonal begins one row after each square block.
 
     Raises:
-        RuntimeError: there are fewer than two dimensions, or more of several lengths.
+        RuntimeError: there are fewer than two dimensions, or more than two of different lengths.
 
     >>> rg.zeros(2, 3).fill_diagonal_(5)
     tensor([[5., 0., 0.],
@@ -127,7 +127,7 @@ def fill_diagonal_(self: Tensor, fill_value: Number, wrap: bool = False) -> Tens
     """
     shape = self.array.shape
     if len(shape) < 2 or len(shape) > 2 and len(set(shape)) > 1:
-        raise RuntimeError(f"expected two dimensions, or more of one length, got {describe(self)}")
+        raise RuntimeError(f"expected two dimensions, or more dimensions of equal length, got {describe(self)}")
     steps = tuple(stride // self.array.dtype.itemsize for stride in self.array.strides)
     if not prod(shape):
         return self

@@ -35,13 +35,14 @@ class Write(NamedTuple):
 def byte_mask(array: object) -> Any:
     """Return a uint8 array as a mask: PyTorch reads uint8 indices as masks, NumPy as positions."""
     warn(
-        "uint8 as a mask is deprecated, in an index too; use a bool Tensor, or convert positions to int64", stacklevel=2
+        "uint8 as a mask is deprecated, also in an index; use a bool Tensor, or convert positions to int64",
+        stacklevel=2,
     )
     return array != 0
 
 
 def refuse_filling_bytes(index: object, value: object) -> None:
-    """Refuse one value for the elements at a single mask of uint8, as PyTorch does; it takes as many as elements."""
+    """Raise an error if one value is written at a uint8 mask; PyTorch requires as many values as selected elements."""
     items = index if isinstance(index, (tuple, list)) else (index,)
     arrays = [item.array if isinstance(item, Tensor) else item for item in items if hasattr(item, "dtype")]
     if len(arrays) != 1 or arrays[0].dtype.char != "B" or not arrays[0].ndim:
@@ -49,13 +50,13 @@ def refuse_filling_bytes(index: object, value: object) -> None:
     size = len(value) if isinstance(value, (list, tuple)) else getattr(getattr(value, "array", value), "size", 1)
     if size == 1:
         raise RuntimeError(
-            f"a single value is written only at masks of bool, got {describe(arrays[0])}; use the mask .bool(), or "
-            "convert positions to int64"
+            f"a single value can be written only at a mask of dtype bool, got {describe(arrays[0])}; use mask.bool(), "
+            "or convert positions to int64"
         )
 
 
 def check_range_of_value(value: Tensor, dtype: DType) -> None:
-    """Check a 0-d Tensor that fills elements of a dtype, inside ``vmap`` the numbers of all examples.
+    """Check that a 0-d Tensor, inside ``vmap`` that of each example, can be converted to the dtype that it fills.
 
     Raises:
         RuntimeError: a number is out of the dtype's range, or it is complex and the dtype is real.
@@ -69,7 +70,7 @@ def check_range_of_value(value: Tensor, dtype: DType) -> None:
 def written_value(x: Tensor, value: object, item: bool = False) -> Any:
     """Prepare a value to be written into x: check its range and drop leading dimensions of length 1.
 
-    In half precision, a number assigned by ``item`` may overflow to infinity; PyTorch refuses it in other writes.
+    In half precision, a number assigned by ``item`` may overflow to infinity; PyTorch raises an error in other writes.
     Complex Tensors are written into real ones without the imaginary part, with a warning.
     """
     if isinstance(value, (bool, int, float, complex)):

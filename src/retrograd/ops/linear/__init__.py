@@ -1,6 +1,6 @@
 """Linear maps: products, linear algebra, Fourier transforms.
 
-``products`` multiplies, ``decompositions`` and ``solving`` are linear algebra, ``spectra`` has Fourier transforms,
-``sparse`` sparse matrices; ``matrices`` has helpers for stacks of matrices. ``scipy``, ``nn`` and ``ode`` import
-modules of the folders.
+``products`` has the products of matrices and vectors, ``decompositions`` and ``solving`` have the rest of linear
+algebra, ``spectra`` has Fourier transforms, and ``sparse`` has sparse matrices; ``matrices`` has helpers for stacks of
+matrices. ``scipy``, ``nn`` and ``ode`` import modules of the folders.
 """

@@ -19,7 +19,7 @@ from ..table.types import Operand
 
 
 def transposed(x: Any) -> Any:
-    """The last two axes swapped."""
+    """Return x with its last two axes swapped."""
     return x.T if len(x.shape) == 2 else np.swapaxes(x, -1, -2)
 
 
@@ -52,7 +52,7 @@ def identity_like(x: Any) -> Any:
 
 
 def lower_part(x: Array, diagonal: float) -> Array:
-    """The lower triangle, the diagonal times a factor."""
+    """Return the lower triangle, with the diagonal times a factor."""
     xp = array_module(x)
     n = x.shape[-1]
     weights = xp.tri(n, n, -1, dtype=x.dtype) + diagonal * xp.eye(n, dtype=x.dtype)
@@ -60,17 +60,17 @@ def lower_part(x: Array, diagonal: float) -> Array:
 
 
 def upper_part(x: Array, diagonal: float) -> Array:
-    """The upper triangle, the diagonal times a factor."""
+    """Return the upper triangle, with the diagonal times a factor."""
     return transposed(lower_part(transposed(x), diagonal))
 
 
 def adjoint(x: Array) -> Array:
-    """The last two axes swapped, conjugated."""
+    """Return the conjugate transpose over the last two axes."""
     return transposed(x.conj())
 
 
 def hermitian(x: Array) -> Array:
-    """The Hermitian part of each matrix; of real ones the symmetric part."""
+    """Return the Hermitian part of each matrix; for real matrices this is the symmetric part."""
     return (x + adjoint(x)) / 2
 
 

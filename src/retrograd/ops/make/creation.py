@@ -30,7 +30,7 @@ from .dlpack import from_dlpack
 def create(
     make: Callable[[Any], Any], device: DeviceLike | None = None, requires_grad: bool = False, repeatable: bool = False
 ) -> Tensor:
-    """Return a new leaf with the array ``make(xp)`` on the device; ``repeatable`` if ``make`` always returns this."""
+    """Return a new leaf with the array ``make(xp)`` on the device; ``repeatable`` if ``make`` is deterministic."""
     place = None if device is None else Device(device)
     xp = backend_for(place).xp
     if modes.tracer is not None:
@@ -75,7 +75,7 @@ def with_grad(x: Tensor, requires_grad: bool) -> Tensor:
 
 
 def created(x: Tensor) -> Tensor:
-    """Return a Tensor on memory of its own; inside ``vmap``, mapped values may be written to it."""
+    """Return a Tensor with its own memory; inside ``vmap``, mapped values may be written to it."""
     if watchers and modes.level is not None:
         storage_of(x).created_in = modes.level
     return x
@@ -103,7 +103,7 @@ def shape_of(size: tuple[Size, ...], keywords: dict[str, Size] | None = None) ->
 
 
 def dtype_or_default(dtype: DTypeLike | None) -> DType:
-    """Return the dtype, or the default one for None."""
+    """Return the dtype, or the default dtype for None."""
     return get_default_dtype() if dtype is None else as_dtype(dtype)
 
 
@@ -131,12 +131,12 @@ def python_number(value: Operand | None, argument: str) -> Number:
 def tensor(
     data: object, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """``data`` as a new leaf Tensor, on memory of its own.
+    """``data`` as a new leaf Tensor with its own memory.
 
     Derivative: none; the result has no history.
 
     Raises:
-        RuntimeError: a gradient is wanted for integers or bools.
+        RuntimeError: ``requires_grad`` is set for integers or bools.
 
     >>> rg.tensor([[1.0, 2.0], [3.0, 4.0]])
     tensor([[1., 2.],
@@ -157,9 +157,9 @@ def tensor(
     raises="data, ragged",
 )
 def as_tensor(data: object, dtype: DTypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
-    """``data`` as a Tensor, on the same memory where dtype and device allow it; a Tensor that fits is returned itself.
+    """``data`` as a Tensor, on the same memory if possible; a Tensor of this dtype and device is returned itself.
 
-    Derivative: of a Tensor ``g``; none of other data.
+    Derivative: ``g`` for a Tensor; none for other data.
 
     >>> array = np.zeros(2)
     >>> rg.as_tensor(array).array is array
@@ -190,16 +190,16 @@ def asarray(
 ) -> Tensor:
     """``obj`` as a Tensor, on the same memory or a copy, according to ``copy``.
 
-    Derivative: of a Tensor that is not copied ``g``, if ``requires_grad`` is as its own; else none.
+    Derivative: ``g`` for a Tensor that is not copied and whose ``requires_grad`` is unchanged; else none.
 
     Args:
-        obj: a number, nested sequences of numbers, an array, a Tensor, a DLPack capsule, or bytes, whose memory is read
-            as numbers; so is that of a memoryview where ``dtype`` is given.
-        dtype: the dtype, by default as above; of bytes the default dtype.
-        copy: True never shares memory, False always, None where it can.
+        obj: a number, nested sequences of numbers, an array, a Tensor, a DLPack capsule, or bytes, which are read as
+            numbers; a memoryview is read likewise if ``dtype`` is given.
+        dtype: the dtype, by default as above; for bytes the default dtype.
+        copy: True always copies, False never does, None copies only if memory cannot be shared.
 
     Raises:
-        RuntimeError: ``copy=False`` and it is a NumPy scalar.
+        RuntimeError: ``copy=False`` for a NumPy scalar.
         ValueError: ``copy=False`` and memory cannot be shared, or the number of bytes is not a multiple of the element
             size.
 
@@ -212,7 +212,7 @@ def asarray(
         try:
             obj = np.frombuffer(obj, dtype_or_default(dtype))
         except ValueError as error:
-            raise InvalidValue(f"the buffer of {len(obj)} bytes does not hold whole numbers: {error}") from None
+            raise InvalidValue(f"the buffer of {len(obj)} bytes is not a whole number of elements: {error}") from None
     if copy:
         x = created(new_tensor(to_array(obj, dtype, device, copy=True)))
     else:
@@ -233,7 +233,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
     """``array`` as a Tensor on its memory: a write to one is seen in the other.
 
     A Tensor, which NumPy's functions return for Tensors, is returned unchanged. An array that is not writable is copied
-    at the first write; programs of PyTorch get PyTorch's warning.
+    at the first write; PyTorch programs also get PyTorch's warning.
 
     Shape: the array's.
     Dtype: the array's: bools, integers, floating or complex.
@@ -242,7 +242,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
         array: a NumPy array.
 
     Raises:
-        TypeError: it is not a NumPy array, or not one of numbers.
+        TypeError: ``array`` is not a NumPy array, or has no numeric dtype.
 
     >>> rg.from_numpy(np.arange(3))
     tensor([0, 1, 2])
@@ -274,7 +274,7 @@ def new_tensor_(
     device: DeviceLike | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """``data`` as a new leaf on memory of its own, with this Tensor's dtype and device.
+    """``data`` as a new leaf with its own memory, in this Tensor's dtype and on its device.
 
     Derivative: none.
     Dtype: this Tensor's.

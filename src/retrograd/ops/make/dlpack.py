@@ -13,7 +13,7 @@ from ...core.missing_names import provided
 from ...core.tensor.tensor import Tensor, new_tensor, tensor_method
 from ..table.types import DeviceLike
 
-_CPU = 1  # kDLCPU; CUDA memory has 2, CUDA managed memory 13
+_CPU = 1  # kDLCPU; CUDA memory is type 2, CUDA managed memory type 13
 
 
 @tensor_method
@@ -25,10 +25,10 @@ def __dlpack__(
     dl_device: tuple[object, int] | None = None,
     copy: bool | None = None,
 ) -> Any:
-    """The Tensor's memory as a DLPack capsule, which another library makes its own array of.
+    """The Tensor's memory as a DLPack capsule, from which another library creates an array.
 
     Raises:
-        BufferError: the Tensor requires grad, or the protocol has not its dtype.
+        BufferError: the Tensor requires grad, or the protocol does not support its dtype.
     """
     if self._requires:
         raise BufferError("__dlpack__: can't export a Tensor that requires grad; use detach()")
@@ -45,7 +45,7 @@ def __dlpack__(
 
 @tensor_method
 def __dlpack_device__(self: Tensor) -> tuple[int, int]:
-    """The kind of the memory and the number of the device, as DLPack counts them."""
+    """DLPack's device type, and the number of the device."""
     kind, number = self.array.__dlpack_device__()
     return int(kind), int(number)
 
@@ -67,7 +67,7 @@ def to_device(self: Tensor, device: DeviceLike, /, *, stream: int | None = None)
     """Return the Tensor on a device: ``to`` under the name of the array API standard.
 
     Raises:
-        ValueError: ``stream`` is given; a copy follows the current stream.
+        ValueError: ``stream`` is given; copies always use the current stream.
     """
     if stream is not None:
         raise ValueError(f"to_device: stream must be None, got {stream!r}; enter a stream of CuPy around the call")
@@ -99,8 +99,8 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 
     Args:
         ext_tensor: an object with ``__dlpack__`` (of NumPy, CuPy, PyTorch, JAX), or a capsule of the CPU's memory.
-        device: where the Tensor is to be, by default where the memory is.
-        copy: True for memory of its own, False to raise where only a copy would do.
+        device: the device of the Tensor, by default that of the memory.
+        copy: True always copies; False raises an error if a copy is needed.
 
     Raises:
         BufferError: the memory cannot be shared.

@@ -20,7 +20,8 @@ from ..table.registry import operator
 from ..table.types import DeviceLike, DTypeLike, Number, Operand, Size
 from .creation import create, dtype_or_default, python_number, shape_of, with_grad
 
-# The function that gives the number which fills new memory of a dtype. Empty unless deterministic algorithms are on.
+# Holds a function that returns the fill value of new memory by dtype, or nothing unless deterministic algorithms are
+# on.
 memory_fills: list[Callable[[DType], Number | None]] = []
 
 
@@ -58,7 +59,7 @@ def _filled_like(
     device: DeviceLike | None,
     requires_grad: bool,
 ) -> Tensor:
-    """Return a filled Tensor, by default with x's dtype and device; with x's shape also with its memory order."""
+    """Return a filled Tensor, by default with x's dtype and device; if the shape is x's, also with x's memory order."""
     kind = x.array.dtype if dtype is None else as_dtype(dtype)
     if fill is None and memory_fills:
         fill = memory_fill(kind)
@@ -126,7 +127,7 @@ def empty(
     requires_grad: bool = False,
     **keywords: Size,
 ) -> Tensor:
-    """``out[i]`` is whatever the memory held.
+    """A Tensor with uninitialized elements.
 
     Shape: ``empty(2, 3)`` and ``empty((2, 3))`` are of shape (2, 3).
 
@@ -221,7 +222,7 @@ def ones_like(
 def empty_like(
     input: Tensor, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """Whatever the memory held, in the shape, dtype and device of ``input``.
+    """A Tensor with uninitialized elements, in the shape, dtype and device of ``input``.
 
     >>> rg.empty_like(rg.zeros(2, 3)).shape
     (2, 3)
@@ -293,7 +294,7 @@ def new_empty(
     requires_grad: bool = False,
     **keywords: Size,
 ) -> Tensor:
-    """``out[i]`` is whatever the memory held, in the dtype and device of this Tensor.
+    """A Tensor with uninitialized elements, in the dtype and device of this Tensor.
 
     >>> rg.zeros(1).new_empty(2, 3).shape
     (2, 3)

@@ -1,7 +1,7 @@
 """Generators of random numbers, and the default generator.
 
-On the CPU a ``Generator`` draws from NumPy's PCG64. On a GPU it makes a stream of its own from seed and a counter:
-number n is a hash of the two (SplitMix64), so a seed gives the same numbers there on every machine.
+On the CPU a ``Generator`` draws from NumPy's PCG64. On a GPU, number n is a hash (SplitMix64) of the seed and the
+counter n, so a seed gives the same numbers on every machine.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Generator:
 
     @cached_property
     def numpy(self) -> np.random.Generator:
-        """NumPy's generator, created at the first draw, since it would take a quarter of the package's import time."""
+        """NumPy's generator, created at the first draw; its creation takes a quarter of the package's import time."""
         return np.random.Generator(np.random.PCG64(self._seed))
 
     def initial_seed(self) -> int:
@@ -123,7 +123,7 @@ class Generator:
         )
 
     def set_state(self, new_state: Tensor) -> Generator:
-        """Go back to where ``get_state`` was called.
+        """Restore the state that ``get_state`` returned.
 
         Args:
             new_state: the result of ``get_state``.
@@ -144,7 +144,7 @@ class Generator:
         if not isinstance(new_state, Tensor):
             raise TypeError(f"set_state: expected a Tensor, got {type(new_state).__name__}")
         if new_state.array.dtype != np.uint8 or new_state.array.shape != (64,):
-            raise RuntimeError(f"set_state: expected the 64 bytes that get_state gave, got {describe(new_state)}")
+            raise RuntimeError(f"set_state: expected the 64 bytes that get_state returns, got {describe(new_state)}")
         data = backend_of(new_state.array).to_numpy(new_state.array).tobytes()
         parts = [
             int.from_bytes(data[start:stop], "little")
@@ -230,7 +230,7 @@ def get_rng_state() -> Tensor:
 
 
 def set_rng_state(new_state: Tensor) -> None:
-    """Take the default generator back to where ``get_rng_state`` was called.
+    """Restore the state of the default generator that ``get_rng_state`` returned.
 
     Args:
         new_state: the result of ``get_rng_state``.

@@ -181,7 +181,7 @@ def randint_like(
     Dtype: any but complex; by default the input's.
 
     Args:
-        low: the smallest, by default 0; alone it is ``high``.
+        low: the smallest, by default 0; a single bound is ``high``.
 
     >>> rg.randint_like(rg.zeros(2, 3), 5).shape
     (2, 3)
@@ -207,7 +207,7 @@ def randperm(
     """``0, ..., n - 1`` in random order.
 
     Args:
-        n: how many integers.
+        n: the number of integers.
 
     Raises:
         RuntimeError: ``n`` is negative.
@@ -232,7 +232,7 @@ def normal(
     device: DeviceLike | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """``mean + std * n`` with n normal with mean 0 and variance 1.
+    """``mean + std * z``, where z is normal with mean 0 and variance 1.
 
     Shape: that of ``mean`` and ``std`` broadcast, or ``size`` where both are numbers.
     Dtype: floating; that of ``mean``, or of ``std`` where mean is a number.
@@ -256,7 +256,7 @@ def normal(
     else:
         tensors = [value for value in (mean, std) if isinstance(value, Tensor)]
         if not tensors:
-            raise TypeError("expected a Tensor for mean or std, or a size")
+            raise TypeError("pass size, or a Tensor for mean or std")
         shape = broadcast_shapes(*[value.shape for value in tensors])
         noise = randn(shape, generator=generator, dtype=tensors[0].dtype, device=tensors[0].device)
     result = noise.array * deviation + operand(mean, "mean").array

@@ -40,7 +40,7 @@ def _wide(dtype: DType) -> DType:
 
 
 def _noted(draw: Draw, *args: object, **kwargs: object) -> Array:
-    """Draw, and tell the observers how to draw the same numbers again."""
+    """Draw, and pass the observers a function that draws the same numbers again."""
     given = next((x for x in (*args, *kwargs.values()) if isinstance(x, Generator)), None)
     source = source_of(given)
     state = source.get_state()
@@ -60,7 +60,7 @@ def _noted(draw: Draw, *args: object, **kwargs: object) -> Array:
 
 
 def per_example(place: int) -> Callable[[Draw], Draw]:
-    """Decorate a draw: inside ``vmap`` it is shared by all examples or separate. ``place`` is the shape's position."""
+    """Decorate a draw so that ``vmap`` can share or repeat it; the argument at position ``place`` is the shape."""
 
     def enter(draw: Draw) -> Draw:
         @wraps(draw)
@@ -104,7 +104,7 @@ def uniform(xp: object, shape: tuple[int, ...], dtype: DType, generator: Generat
 
 @per_example(0)
 def standard_normal(xp: Any, shape: tuple[int, ...], dtype: DType, generator: Generator | None = None) -> Array:
-    """Draw from the normal distribution with mean 0 and variance 1 (complex: the sum of both parts' variances)."""
+    """Draw from the normal distribution with mean 0 and variance 1 (complex: the variances of both parts sum to 1)."""
     if dtype.kind == "c":
         part = np.dtype(f"f{dtype.itemsize // 2}")
         real, imaginary = (standard_normal(xp, shape, part, generator) for _ in range(2))
@@ -145,7 +145,7 @@ def integers(xp: object, low: int, high: int, shape: tuple[int, ...], generator:
 
 @per_example(0)
 def random_mask(xp: Any, shape: tuple[int, ...], probability: float, generator: Generator | None = None) -> Array:
-    """Draw bools that are True with a probability, on the CPU rounded to a multiple of 2^-24."""
+    """Draw bools that are True with a given probability, which the CPU rounds to a multiple of 2^-24."""
     if xp is np:  # from the first 24 of 32 random bits per element; NumPy's draw of integers has more overhead
         return source_of(generator).numpy.random(shape, np.float32) < np.float32(probability)
     bits = (source_of(generator).bits(xp, prod(shape)) >> np.uint64(32)).astype(np.uint32).reshape(shape)

@@ -36,8 +36,8 @@ def arange(
     Dtype: int64 for integers, else the default dtype.
 
     Args:
-        end: the bound that is not reached; NumPy's name of it is ``stop``.
-        step: the distance of two numbers; below 0 the numbers fall.
+        end: the upper bound, which is excluded; also under NumPy's name ``stop``.
+        step: the difference between consecutive numbers; may be negative.
 
     Raises:
         RuntimeError: ``step`` is zero or leads away from ``end``, or a bound is not finite.
@@ -64,7 +64,7 @@ def arange(
     if (last - first) * distance < 0:
         raise RuntimeError(f"bounds {first}, {last} are inconsistent with the sign of step {distance}")
     count = int(-(-(last - first) // distance)) if whole else ceil((last - first) / distance)
-    if integral and not whole:  # PyTorch's steps are integers then; and what it counts, for int64 alone
+    if integral and not whole:  # as in PyTorch, truncate to integers; only int64 counts by them
         first, last, distance = int(first), int(last), int(distance)
         count = -(-(last - first) // distance) if kind == np.int64 else count
 
@@ -102,7 +102,7 @@ def linspace(
 
     Args:
         end: the last number.
-        steps: how many numbers.
+        steps: the number of numbers.
 
     Raises:
         RuntimeError: ``steps`` is negative, or an end is beyond the dtype's range, or complex where the dtype is real.

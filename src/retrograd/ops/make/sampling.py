@@ -36,14 +36,14 @@ BERNOULLI: Primitive = Primitive(
 def _check_probabilities(p: Array) -> None:
     p = all_examples(p)
     if p.size and not bool(((p >= 0) & (p <= 1)).all()):
-        raise RuntimeError(f"expected probabilities between 0 and 1, got others among {describe(p)}")
+        raise RuntimeError(f"expected probabilities between 0 and 1, got values out of range in {describe(p)}")
 
 
 @operator(real=True, derivative="zero")
 def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
-    """``1`` with probability ``input``, or ``p``; else ``0``.
+    """``1`` with probability ``input``, or ``p`` if given; else ``0``.
 
-    Dtype: floating; with ``p`` any but complex. The result has the input's.
+    Dtype: floating; with ``p`` any but complex. The result has the input's dtype.
 
     Args:
         input: the probabilities of 1, or with ``p`` only the shape.
@@ -76,8 +76,8 @@ def multinomial(
 
     Args:
         input: weights, at least 0; they need not sum to 1.
-        num_samples: how many positions per row.
-        replacement: whether one may be drawn again.
+        num_samples: the number of positions per row.
+        replacement: whether a position may be drawn again.
 
     Raises:
         RuntimeError: weights are negative, not finite or all zero, or fewer than ``num_samples`` can be drawn.
@@ -147,16 +147,16 @@ def _lower_bound(bound: float, keywords: dict[str, Any]) -> float:
 def uniform_(
     self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None, **keywords: Number
 ) -> Tensor:
-    """Write numbers uniform on ``[from, to)`` over every element.
+    """Fill the Tensor with numbers uniform on ``[from, to)``.
 
     Dtype: floating and complex, whose parts are both drawn from ``[from, to)``.
 
     Args:
-        from_: the lower bound; PyTorch's name of it, ``from``, is taken, too.
+        from_: the lower bound; also under PyTorch's name ``from``.
         to: the upper bound.
 
     Raises:
-        RuntimeError: ``from`` is greater than ``to``, or the dtype does not hold ``to - from``.
+        RuntimeError: ``from`` is greater than ``to``, or ``to - from`` is beyond the range of the dtype.
 
     >>> rg.zeros(3).uniform_(-1, 1).shape
     (3,)
@@ -168,7 +168,7 @@ def uniform_(
     kind = self.array.dtype
     part = self.array.real.dtype
     if to - low > bounds(part)[1]:
-        raise RuntimeError(f"the range [from, to) is wider than {kind} holds, got from={low}, to={to}")
+        raise RuntimeError(f"the range [from, to) is wider than the range of {kind}, got from={low}, to={to}")
     start = kind.type(low if part == kind else complex(low, low))
     return _write(self, lambda xp: uniform(xp, self.array.shape, kind, generator) * part.type(to - low) + start)
 
@@ -182,7 +182,7 @@ def uniform_(
     args="mean, std",
 )
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """``self[i] ~ N(mean, std^2)``: write normal numbers over every element.
+    """``self[i] ~ N(mean, std^2)``: fill the Tensor with normal numbers.
 
     Raises:
         RuntimeError: ``std`` is negative.
@@ -202,7 +202,7 @@ def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Gen
 
 @operator(namespace="Tensor", name="exponential_", differentiable=False, real=True, like=uniform_)
 def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Write numbers of density ``lambd * e^(-lambd * x)`` for x >= 0 over every element.
+    """Fill the Tensor with numbers x >= 0 of density ``lambd * e^(-lambd * x)``.
 
     Args:
         lambd: the rate, above 0.
@@ -228,7 +228,7 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | Non
 
 @operator(namespace="Tensor", name="bernoulli_", differentiable=False, real=True, derivative="overwritten")
 def bernoulli_(self: Tensor, p: Operand = 0.5, *, generator: Generator | None = None) -> Tensor:
-    """Write ``1`` with probability ``p``, else ``0``, over every element.
+    """Fill the Tensor with ``1`` with probability ``p``, else ``0``, drawn for each element.
 
     Dtype: any but complex.
 
@@ -252,7 +252,7 @@ def _integer_bounds(bounds: tuple[int | None, ...], keywords: dict[str, int | No
     if set(named) - {"from", "to"}:
         raise TypeError(f"got unexpected keyword arguments {', '.join(named)}")
     if len(bounds) + len(named) > 2:
-        raise TypeError(f"expected from and to at most, got {bounds} and {named}")
+        raise TypeError(f"expected at most two bounds, from and to, got {bounds} and {named}")
     if bounds:
         places = ("to",) if len(bounds) == 1 and "to" not in named else ("from", "to")
         named |= dict(zip(places, bounds))
@@ -261,13 +261,13 @@ def _integer_bounds(bounds: tuple[int | None, ...], keywords: dict[str, int | No
 
 @operator(namespace="Tensor", name="random_", differentiable=False, derivative="overwritten", dtype="any")
 def random_(self: Tensor, *bounds: int | None, generator: Generator | None = None, **keywords: int | None) -> Tensor:
-    """Write integers uniform on ``from, ..., to - 1`` over every element: ``random_()``, ``random_(to)`` or
+    """Fill the Tensor with integers uniform on ``from, ..., to - 1``: ``random_()``, ``random_(to)`` or
     ``random_(from, to)``.
 
     Args:
         bounds: ``to``, or ``from`` and ``to``; also by these names. ``from`` is the smallest integer, by default 0, and
-            ``to`` one more than the largest; for None that is the largest which the dtype represents with all smaller
-            ones.
+            ``to`` one more than the largest. With ``to=None`` the largest is the end of the range in which the dtype
+            represents every integer.
 
     Raises:
         RuntimeError: ``from`` is not less than ``to``, or the dtype does not hold the integers between them.
@@ -293,7 +293,7 @@ def random_(self: Tensor, *bounds: int | None, generator: Generator | None = Non
 
 def _represented(dtype: DType, low: int, to: int) -> tuple[int, int]:
     """Return the bounds moved inward to numbers of a floating dtype; warn if it lacks some integers between them."""
-    exact = round(2 / precision(dtype))  # all integers up to here are numbers of the dtype
+    exact = round(2 / precision(dtype))  # the dtype represents all integers up to this one
     for name, bound in (("from", low), ("to - 1", to - 1)):
         if not -exact <= bound <= exact:
             warnings.warn(
@@ -329,7 +329,7 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     if x.dtype.kind not in FLOATING:
         raise RuntimeError(f"expected floating rates, got {describe(x)}")
     if x.array.size and not bool((all_examples(x.array) >= 0).all()):
-        raise RuntimeError(f"expected rates >= 0, got others among {describe(x)}")
+        raise RuntimeError(f"expected rates >= 0, got negative ones in {describe(x)}")
     source = default_generator if generator is None else generator
 
     def draw(rates: Array) -> Array:
@@ -341,14 +341,14 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
 
 @operator(namespace="Tensor", name="log_normal_", differentiable=False, real=True)
 def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None) -> Tensor:
-    """Write ``e^(mean + std * z)``, z being normal with mean 0 and variance 1, over every element.
+    """Fill the Tensor with ``e^(mean + std * z)``, where z is normal with mean 0 and variance 1.
 
-    Derivative: zero for what was there before.
+    Derivative: zero for the overwritten values.
     Dtype: floating.
 
     Args:
         mean: the mean of the logarithm.
-        std: its standard deviation, above 0.
+        std: the standard deviation of the logarithm, above 0.
 
     Raises:
         RuntimeError: ``std`` is not positive.
@@ -365,11 +365,11 @@ def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator:
 
 @operator(namespace="Tensor", name="cauchy_", differentiable=False, real=True, like=log_normal_)
 def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Write numbers of density ``sigma / (pi ((x - median)^2 + sigma^2))`` over every element.
+    """Fill the Tensor with numbers x of density ``sigma / (pi ((x - median)^2 + sigma^2))``.
 
     Args:
         median: the median.
-        sigma: half the width at half the height, above 0.
+        sigma: half the width of the density at half its height, above 0.
 
     Raises:
         RuntimeError: ``sigma`` is not positive.
@@ -388,12 +388,12 @@ def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator:
 
 @operator(namespace="Tensor", name="geometric_", differentiable=False, real=True, derivative="overwritten")
 def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
-    """Write counts ``k = 1, 2, ...`` with probability ``(1 - p)^(k - 1) p`` over every element.
+    """Fill the Tensor with counts ``k = 1, 2, ...`` of probability ``(1 - p)^(k - 1) p``.
 
     Dtype: all but bool and complex.
 
     Args:
-        p: the probability of an end, in ``(0, 1)``.
+        p: the probability of success in each trial, in ``(0, 1)``.
 
     Raises:
         RuntimeError: ``p`` is not between 0 and 1.

@@ -43,10 +43,10 @@ def bartlett(
     """``1 - |x|``, a triangle that is 0 at its ends.
 
     Args:
-        sym: whether the window is symmetric, or else periodic.
+        sym: True for a symmetric window, False for a periodic one.
 
     Raises:
-        ValueError: the length is negative, or the dtype not floating.
+        ValueError: the length is negative, or the dtype is not floating.
 
     Source: F. Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978.
 
@@ -82,7 +82,7 @@ def cosine(
     device: DeviceLike | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """``sin(pi (n + 1/2) / M)`` at ``n = 0, 1, ..., M - 1``; of M + 1 points, without the last, if periodic.
+    """``sin(pi (n + 1/2) / M)`` at ``n = 0, 1, ..., M - 1``; a periodic window is one of M + 1 points without its last.
 
     >>> rg.signal.windows.cosine(2)
     tensor([0.7071, 0.7071])
@@ -104,8 +104,8 @@ def exponential(
     """``exp(-|n - center| / tau)`` at ``n = 0, 1, ..., M - 1``.
 
     Args:
-        center: where the window is 1, by default the middle; only of periodic windows.
-        tau: over how many points it falls by e.
+        center: where the window is 1, by default the middle; only for periodic windows.
+        tau: the number of points over which the window decreases by the factor e.
 
     Raises:
         ValueError: the length is negative, tau is not positive, a symmetric window has a center, or the dtype is not
@@ -138,7 +138,7 @@ def gaussian(
         std: the standard deviation, in points.
 
     Raises:
-        ValueError: the length is negative, std is not positive, or the dtype not floating.
+        ValueError: the length is negative, std is not positive, or the dtype is not floating.
 
     >>> rg.signal.windows.gaussian(3)
     tensor([0.6065, 1.    , 0.6065])
@@ -164,7 +164,7 @@ def general_cosine(
         a: the weights of the cosines.
 
     Raises:
-        ValueError: the length is negative, there are no weights, or the dtype not floating.
+        ValueError: the length is negative, there are no weights, or the dtype is not floating.
 
     >>> rg.signal.windows.general_cosine(3, a=[0.5, 0.5])
     tensor([0., 1., 0.])
@@ -249,7 +249,7 @@ def kaiser(
     """``I0(beta sqrt(1 - x^2)) / I0(beta)``, I0 being the modified Bessel function.
 
     Raises:
-        ValueError: the length is negative, beta is negative, or the dtype not floating.
+        ValueError: the length is negative, beta is negative, or the dtype is not floating.
 
     Source: J. Kaiser and R. Schafer, On the use of the I0-sinh window for spectrum analysis, 1980.
 

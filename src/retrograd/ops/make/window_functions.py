@@ -82,10 +82,10 @@ def bartlett_window(
 
     Args:
         window_length: the number n of points.
-        periodic: divide by n, as spectra want it, instead of n - 1, with which the window is symmetric.
+        periodic: True for a periodic window, for spectral analysis; False for a symmetric one.
 
     Raises:
-        RuntimeError: the length is negative, or the dtype not floating.
+        RuntimeError: the length is negative, or the dtype is not floating.
 
     Source: F. Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978.
 
@@ -126,7 +126,7 @@ def hamming_window(
     """``alpha + beta cos(pi x)``.
 
     Args:
-        beta: the part of the cosine.
+        beta: the weight of the cosine.
 
     >>> rg.hamming_window(4)
     tensor([0.08, 0.54, 1.  , 0.54])

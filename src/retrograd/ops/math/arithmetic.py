@@ -75,7 +75,7 @@ def add(input: Operand, other: Operand, *, alpha: Number = 1) -> Tensor:
     Derivative: input: ``g``; other: ``alpha * g``.
 
     Args:
-        alpha: a factor for ``other``; no floating number where both terms are integers.
+        alpha: a factor for ``other``; not a floating number if both terms are integers.
 
     >>> rg.add(rg.tensor([1.0, 2.0]), 10, alpha=2)
     tensor([21., 22.])
@@ -93,10 +93,10 @@ def sub(input: Operand, other: Operand, *, alpha: Number = 1) -> Tensor:
     Args:
         input: the minuend.
         other: the subtrahend.
-        alpha: a factor for ``other``; no floating number where both are integers.
+        alpha: a factor for ``other``; not a floating number if both operands are integers.
 
     Raises:
-        RuntimeError: the shapes do not broadcast, or a term is of bools.
+        RuntimeError: the shapes do not broadcast, or a term holds bools.
 
     >>> rg.sub(rg.tensor([1.0, 2.0]), 10)
     tensor([-9., -8.])
@@ -130,7 +130,7 @@ def rsub(input: Operand, other: Operand, *, alpha: Number = 1) -> Tensor:
     Args:
         input: the subtrahend.
         other: the minuend.
-        alpha: a factor for ``input``; no floating number where both are integers.
+        alpha: a factor for ``input``; not a floating number if both operands are integers.
 
     >>> rg.rsub(rg.tensor([1.0, 2.0]), 10)
     tensor([9., 8.])
@@ -203,7 +203,7 @@ def div(input: Operand, other: Operand, *, rounding_mode: Literal["trunc", "floo
         rounding_mode: ``"trunc"`` rounds the quotient towards 0, ``"floor"`` down.
 
     Raises:
-        RuntimeError: an unknown rounding mode, or with one an integer divided by 0.
+        RuntimeError: the rounding mode is unknown, or with a rounding mode an integer is divided by 0.
 
     >>> rg.div(rg.tensor([7.0, -7.0]), 2)
     tensor([ 3.5, -3.5])
@@ -267,7 +267,7 @@ FMOD = binary(
 def remainder(input: Operand, other: Operand) -> Tensor:
     """``input - floor(input / other) * other``, elementwise: Python's ``%``, with the divisor's sign.
 
-    Derivative: input: ``g``; other: ``-g * floor(input / other)``; at a jump that of the piece above.
+    Derivative: input: ``g``; other: ``-g * floor(input / other)``; at a jump, that of the piece above.
 
     >>> rg.remainder(rg.tensor([5.0, -5.0]), 3)
     tensor([2., 1.])
@@ -279,7 +279,7 @@ def remainder(input: Operand, other: Operand) -> Tensor:
 def fmod(input: Operand, other: Operand) -> Tensor:
     """``input - trunc(input / other) * other``, elementwise: the remainder of C, with the dividend's sign.
 
-    Derivative: input: ``g``; other: ``-g * trunc(input / other)``; at a jump that of the piece farther from 0.
+    Derivative: input: ``g``; other: ``-g * trunc(input / other)``; at a jump, that of the piece farther from 0.
 
     >>> rg.fmod(rg.tensor([5.0, -5.0]), 3)
     tensor([ 2., -2.])
@@ -298,7 +298,7 @@ def neg(input: Tensor) -> Tensor:
     Dtype: the input's; bools are refused.
 
     Raises:
-        RuntimeError: the Tensor is of bools.
+        RuntimeError: the Tensor holds bools.
 
     >>> rg.neg(rg.tensor([1.0, -2.0]))
     tensor([-1.,  2.])
@@ -308,7 +308,7 @@ def neg(input: Tensor) -> Tensor:
 
 @operator(like=neg, derivative="g")
 def positive(input: Tensor) -> Tensor:
-    """``+input``: the Tensor itself. NumPy's ``np.positive`` of a Tensor is a copy.
+    """``+input``: the Tensor itself, whereas ``np.positive(tensor)`` returns a copy.
 
     >>> rg.positive(rg.tensor([1.0, -2.0]))
     tensor([ 1., -2.])
@@ -348,10 +348,10 @@ SIGN: Primitive = unary("sign", in_one_pass(ARITHMETIC["sign"], _sgn), _sign_rul
 
 @operator(inplace=ABS, numpy=(np.abs, np.fabs), aliases=("absolute",))
 def abs_(input: Tensor) -> Tensor:
-    """``|input|``, elementwise: of a complex number its distance from 0.
+    """``|input|``, elementwise; for a complex number, its distance from 0.
 
     Derivative: ``g * sgn(input)``, 0 at 0.
-    Dtype: the input's; complex numbers give real ones.
+    Dtype: the input's; for complex numbers the result is real.
 
     >>> rg.abs(rg.tensor([-1.5, 2.0]))
     tensor([1.5, 2. ])
@@ -388,7 +388,7 @@ def sign(input: Tensor) -> Tensor:
 
 @operator(inplace=SIGN, numpy=np.sign)
 def sgn(input: Tensor) -> Tensor:
-    """``input / |input|``, elementwise, and 0 at 0: of real numbers their ``sign``.
+    """``input / |input|``, elementwise, and 0 at 0; for real numbers this is ``sign``.
 
     Derivative: zero for real numbers; for complex z with ``s = sgn(z)`` ``i Im(conj(s) dz) s / |z|``, 0 at 0.
     Dtype: the input's.
@@ -417,7 +417,7 @@ LCM = _of_integers("lcm", np.lcm)
 def gcd(input: Operand, other: Operand) -> Tensor:
     """The greatest common divisor ``gcd(|input|, |other|)``, elementwise; ``gcd(0, n) = |n|``.
 
-    Dtype: integers; the inputs' common one.
+    Dtype: integers; the result has the common dtype of the inputs.
 
     Args:
         other: integers.
@@ -430,7 +430,7 @@ def gcd(input: Operand, other: Operand) -> Tensor:
 
 @operator(inplace=LCM, numpy=np.lcm, differentiable=False, like=gcd)
 def lcm(input: Operand, other: Operand) -> Tensor:
-    """The least common multiple ``|input * other| / gcd(input, other)``, elementwise; 0 where either is.
+    """The least common multiple ``|input * other| / gcd(input, other)``, elementwise; 0 where either operand is 0.
 
     >>> rg.lcm(rg.tensor([4, -6, 0]), rg.tensor([6, 4, 5]))
     tensor([12, 12,  0])

@@ -55,9 +55,9 @@ FMIN = binary(
 
 @operator(numpy=np.maximum, real=True, dtype="promoted real")
 def maximum(input: Operand, other: Operand) -> Tensor:
-    """``max(input, other)``, elementwise; NaN where either is.
+    """``max(input, other)``, elementwise; NaN where either operand is NaN.
 
-    Derivative: ``g`` to the larger; halves to both at ties; to both where either is NaN.
+    Derivative: ``g`` to the larger operand; half of it to each at ties; ``g`` to both where either is NaN.
 
     >>> rg.maximum(rg.tensor([1.0, 4.0]), rg.tensor([3.0, 2.0]))
     tensor([3., 4.])
@@ -67,9 +67,9 @@ def maximum(input: Operand, other: Operand) -> Tensor:
 
 @operator(numpy=np.minimum, real=True, dtype="promoted real")
 def minimum(input: Operand, other: Operand) -> Tensor:
-    """``min(input, other)``, elementwise; NaN where either is.
+    """``min(input, other)``, elementwise; NaN where either operand is NaN.
 
-    Derivative: ``g`` to the smaller; halves to both at ties; to both where either is NaN.
+    Derivative: ``g`` to the smaller operand; half of it to each at ties; ``g`` to both where either is NaN.
 
     >>> rg.minimum(rg.tensor([1.0, 4.0]), rg.tensor([3.0, 2.0]))
     tensor([1., 2.])
@@ -79,7 +79,7 @@ def minimum(input: Operand, other: Operand) -> Tensor:
 
 @operator(numpy=np.fmax, real=True, dtype="promoted real")
 def fmax(input: Operand, other: Operand) -> Tensor:
-    """``max(input, other)``, elementwise; the other one where one is NaN.
+    """``max(input, other)``, elementwise; where one operand is NaN, the other operand.
 
     Derivative: ``g`` to the larger; to the input at ties.
 
@@ -91,7 +91,7 @@ def fmax(input: Operand, other: Operand) -> Tensor:
 
 @operator(numpy=np.fmin, real=True, dtype="promoted real")
 def fmin(input: Operand, other: Operand) -> Tensor:
-    """``min(input, other)``, elementwise; the other one where one is NaN.
+    """``min(input, other)``, elementwise; where one operand is NaN, the other operand.
 
     Derivative: ``g`` to the smaller; to the input at ties.
 
@@ -123,7 +123,7 @@ CLAMP_TO_NUMBERS = elementwise(
 
 
 def _of_its_kind(bound: Operand) -> Any:
-    """Return a bound as it counts for the result type if the other operand is a number: a 0-d Tensor as a number."""
+    """Return a stand-in for the bound in type promotion, where a 0-d Tensor counts as a Python number."""
     if not isinstance(bound, Tensor) or bound.array.ndim:
         return bound.array if isinstance(bound, Tensor) else bound
     kind = bound.array.dtype.kind
@@ -160,11 +160,12 @@ def clamp(input: Operand, min: Operand | None = None, max: Operand | None = None
     min < max. max: ``g`` where the input is above it, or min > max.
 
     Args:
-        min: lower bound, a number or a Tensor; None for none.
-        max: upper bound, a number or a Tensor; None for none. Where min > max, the result is max.
+        min: the lower bound, a number or a Tensor; None for no bound.
+        max: the upper bound, a number or a Tensor; None for no bound. Where min > max, the result is max.
 
     Raises:
-        RuntimeError: neither bound is given or one is beyond the range of the result, or the shapes do not broadcast.
+        RuntimeError: neither bound is given, a bound is beyond the range of the result's dtype, or the shapes do not
+            broadcast.
 
     >>> rg.clamp(rg.tensor([-2.0, 0.5, 3.0]), -1, 1)
     tensor([-1. ,  0.5,  1. ])
@@ -190,7 +191,7 @@ tensor_method(inplace_method("clamp", _clamp_, real=True), "clamp_", "clip_")
 def clamp_min(input: Operand, min: Operand) -> Tensor:
     """``max(input, min)``, elementwise.
 
-    Derivative: input: ``g`` within the bound and at it. min: ``g`` where the input lies beyond it.
+    Derivative: input: ``g`` where the input is at least min, else 0. min: ``g`` where the input is less, else 0.
     Shape: that of ``input`` and ``min`` broadcast.
 
     Args:
@@ -207,7 +208,7 @@ def clamp_min(input: Operand, min: Operand) -> Tensor:
 def clamp_max(input: Operand, max: Operand) -> Tensor:
     """``min(input, max)``, elementwise.
 
-    Derivative: input: ``g`` within the bound and at it. max: ``g`` where the input lies beyond it.
+    Derivative: input: ``g`` where the input is at most max, else 0. max: ``g`` where the input is greater, else 0.
     Shape: that of ``input`` and ``max`` broadcast.
 
     Args:
@@ -238,9 +239,9 @@ def nan_to_num(
     Derivative: ``g``, 0 where a value was replaced.
 
     Args:
-        nan: for NaN, by default 0.
-        posinf: for +inf, by default the largest number of the dtype.
-        neginf: for -inf, by default the smallest number of the dtype.
+        nan: the replacement of NaN, by default 0.
+        posinf: the replacement of +inf, by default the largest number of the dtype.
+        neginf: the replacement of -inf, by default the smallest number of the dtype.
 
     >>> rg.nan_to_num(rg.tensor([float("nan"), float("inf"), 1.0]), posinf=9.0)
     tensor([0., 9., 1.])

@@ -59,7 +59,7 @@ def ne(input: Operand, other: Operand) -> Tensor:
 def lt(input: Operand, other: Operand) -> Tensor:
     """``input < other``, elementwise; False for NaN.
 
-    Dtype: compared in PyTorch's result type; the result is of bools.
+    Dtype: any, compared in PyTorch's result type; the result is bool.
 
     >>> rg.lt(rg.tensor([1, 2]), 2)
     tensor([ True, False])
@@ -129,7 +129,7 @@ SIGNBIT = predicate("signbit", lambda x: x < 0 if x.dtype.kind in "iub" else np.
 
 @operator(numpy=np.isnan, differentiable=False, dtype="tested")
 def isnan(input: Tensor) -> Tensor:
-    """``input`` is not a number; of a complex number, either part.
+    """Whether ``input`` is NaN, elementwise; for complex numbers, whether either part is.
 
     >>> rg.isnan(rg.tensor([1.0, float("nan")]))
     tensor([False,  True])
@@ -139,7 +139,7 @@ def isnan(input: Tensor) -> Tensor:
 
 @operator(numpy=np.isinf, differentiable=False, dtype="tested")
 def isinf(input: Tensor) -> Tensor:
-    """``|input| = inf``; of a complex number, either part.
+    """``|input| = inf``, elementwise; for complex numbers, whether either part is infinite.
 
     >>> rg.isinf(rg.tensor([1.0, -float("inf")]))
     tensor([False,  True])
@@ -149,7 +149,7 @@ def isinf(input: Tensor) -> Tensor:
 
 @operator(numpy=np.isfinite, differentiable=False, dtype="tested")
 def isfinite(input: Tensor) -> Tensor:
-    """``|input| < inf``: neither infinite nor NaN; of a complex number, both parts.
+    """``|input| < inf``: neither infinite nor NaN, elementwise; for complex numbers, whether both parts are finite.
 
     >>> rg.isfinite(rg.tensor([1.0, float("inf"), float("nan")]))
     tensor([ True, False, False])
@@ -206,7 +206,7 @@ CLOSE = elementwise("isclose", _close, "x y", None, signals=True)
 def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
     """``|input - other| <= atol + rtol * |other|``, elementwise, or both are the same infinity.
 
-    Dtype: any, the same for both; the result is of bools.
+    Dtype: any, the same for both; the result is bool.
 
     Args:
         other: the value to compare with.
@@ -222,7 +222,7 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
     """
     x, y = operand(input).array, operand(other, "other").array
     if x.dtype != y.dtype:
-        raise RuntimeError(f"expected Tensors of one dtype, got {x.dtype} and {y.dtype}")
+        raise RuntimeError(f"expected Tensors of the same dtype, got {x.dtype} and {y.dtype}")
     rtol, atol = _tolerance(rtol, "rtol"), _tolerance(atol, "atol")
     if not (rtol >= 0 and atol >= 0):
         raise RuntimeError(f"rtol and atol must not be negative, got {rtol} and {atol}")
@@ -250,7 +250,7 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
 
 @operator(differentiable=False, dtype="any", reads_elements=True)
 def equal(input: Tensor, other: Tensor) -> bool:
-    """``input == other`` everywhere and of one shape, as a Python bool; false where there is a NaN.
+    """``input == other`` everywhere, with equal shapes, as a Python bool; False if there is a NaN.
 
     Shape: any; different shapes are not equal.
 

@@ -36,7 +36,7 @@ CONJ = unary("conj", _conjugate, lambda g: g.conj(), promote="same")
 
 @operator(method=False)
 def real(input: Tensor) -> Tensor:
-    """``Re(input)``, elementwise, on the same memory; a real Tensor itself.
+    """``Re(input)``, elementwise, on the same memory; a real Tensor is returned itself.
 
     Derivative: ``g``, as a complex number.
     Dtype: any; the result is real.
@@ -97,8 +97,9 @@ tensor_method(property(_imaginary_part, _set_imag), "imag")
 
 @operator(aliases=("conjugate",))
 def conj(input: Tensor) -> Tensor:
-    """``Re(input) - i Im(input)``, elementwise: the complex conjugate; a real Tensor itself, of which NumPy's
-    ``np.conj`` gives a copy.
+    """``Re(input) - i Im(input)``, elementwise: the complex conjugate.
+
+    A real Tensor is returned itself; ``np.conj`` of it returns a copy.
 
     Derivative: ``conj(g)``.
 
@@ -111,7 +112,7 @@ def conj(input: Tensor) -> Tensor:
 
 @operator(inplace=CONJ, numpy=np.conjugate, like=conj)
 def conj_physical(input: Tensor) -> Tensor:
-    """``Re(input) - i Im(input)``, elementwise: the complex conjugate, always in memory of its own.
+    """``Re(input) - i Im(input)``, elementwise: the complex conjugate, always a copy.
 
     >>> rg.conj_physical(rg.tensor([1 + 2j]))
     tensor([1.-2.j], dtype=complex64)
@@ -137,7 +138,7 @@ ANGLE = unary("angle", _angle, _angle_rule, contiguous=True)
 def angle(input: Tensor) -> Tensor:
     """``arg(input)``, elementwise: the angle in the complex plane, in radians; 0 or pi for a real number.
 
-    Derivative: ``g * i / conj(input)`` for complex numbers, 0 at 0; zero for real ones.
+    Derivative: ``g * i / conj(input)`` for complex numbers, 0 at 0; zero for real numbers.
     Dtype: floating and complex; the result is real; integers become the default dtype.
 
     >>> rg.angle(rg.tensor([1j, -1, 1]))
@@ -171,7 +172,7 @@ def view_as_real(input: Tensor) -> Tensor:
 
     Derivative: ``view_as_complex(g)``.
     Shape: (*) to (*, 2).
-    Dtype: complex only; the result is of its parts'.
+    Dtype: complex only; the result has the dtype of the parts.
 
     >>> rg.view_as_real(rg.tensor([1 + 2j]))
     tensor([[1., 2.]])
@@ -184,14 +185,14 @@ def view_as_real(input: Tensor) -> Tensor:
 
 @operator(method=False)
 def view_as_complex(input: Tensor) -> Tensor:
-    """``input[..., 0] + i input[..., 1]``, on the same memory where the strides allow it, else a copy.
+    """``input[..., 0] + i input[..., 1]``, on the same memory if the strides allow it, else a copy.
 
     Derivative: ``view_as_real(g)``.
     Shape: (*, 2) to (*).
     Dtype: float32 and float64; the result is complex64 or complex128.
 
     Raises:
-        RuntimeError: the Tensor is not float32 or float64, or its last dimension has not length 2.
+        RuntimeError: the Tensor is not float32 or float64, or its last dimension does not have length 2.
 
     >>> rg.view_as_complex(rg.tensor([[1.0, 2.0]]))
     tensor([1.+2.j], dtype=complex64)
@@ -212,7 +213,7 @@ def _pair(x: Tensor, y: Tensor) -> None:
     if x.dtype.kind not in FLOATING or y.dtype.kind not in FLOATING or np.float16 in (x.dtype, y.dtype):
         raise RuntimeError(f"expected both inputs to be float32 or float64, got {describe(x)} and {describe(y)}")
     if x.dtype != y.dtype:
-        raise RuntimeError(f"expected inputs of one dtype, got {describe(x)} and {describe(y)}")
+        raise RuntimeError(f"expected inputs of the same dtype, got {describe(x)} and {describe(y)}")
 
 
 @operator(name="complex", method=False, shape="broadcast")
@@ -220,14 +221,14 @@ def complex_(real: Tensor, imag: Tensor) -> Tensor:
     """``real + i imag``, elementwise.
 
     Derivative: real: ``Re(g)``; imag: ``Im(g)``.
-    Dtype: both float32 or both float64; complex64 or complex128.
+    Dtype: both float32 or both float64; the result is complex64 or complex128.
 
     Args:
         real: the real part.
         imag: the imaginary part.
 
     Raises:
-        RuntimeError: the parts are not floating, or of two dtypes.
+        RuntimeError: the parts are not floating, or differ in dtype.
 
     >>> rg.complex(rg.tensor([1.0, 2.0]), rg.tensor([3.0, -4.0]))
     tensor([1.+3.j, 2.-4.j], dtype=complex64)
@@ -248,7 +249,7 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
         angle: the angles in radians.
 
     Raises:
-        RuntimeError: the inputs are not floating, or of two dtypes.
+        RuntimeError: the inputs are not floating, or differ in dtype.
 
     >>> rg.polar(rg.tensor([1.0, 2.0]), rg.tensor([0.0, np.pi])).real
     tensor([ 1., -2.])
@@ -262,9 +263,9 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
 
 @operator(differentiable=False)
 def isreal(input: Tensor) -> Tensor:
-    """``imag(input) == 0``, elementwise: everywhere, where numbers are not complex.
+    """``imag(input) == 0``, elementwise; True everywhere for real dtypes.
 
-    Dtype: all; bool.
+    Dtype: any; the result is bool.
 
     >>> rg.isreal(rg.tensor([1 + 0j, 1j]))
     tensor([ True, False])

@@ -72,7 +72,7 @@ def exp2(input: Tensor) -> Tensor:
 
 @operator(direct=True, inplace=EXPM1, numpy=np.expm1, like=exp)
 def expm1(input: Tensor) -> Tensor:
-    """``e^input - 1``, elementwise, accurate near 0, too.
+    """``e^input - 1``, elementwise, accurate also near 0.
 
     >>> rg.expm1(rg.tensor([0.0, 1.0]))
     tensor([0.    , 1.7183])
@@ -118,7 +118,7 @@ def log10(input: Tensor) -> Tensor:
 
 @operator(direct=True, inplace=LOG1P, numpy=np.log1p)
 def log1p(input: Tensor) -> Tensor:
-    """``log(1 + input)``, elementwise, accurate near 0, too; -inf at -1, NaN below.
+    """``log(1 + input)``, elementwise, accurate also near 0; -inf at -1, NaN below.
 
     Derivative: ``g / (1 + input)``; infinite at -1.
 
@@ -206,7 +206,8 @@ def _times_log(logarithm: Any) -> Callable[[Any, Any], Any]:
     return forward
 
 
-# PyTorch's choice for x = 0 where the logarithm is infinite or NaN: 0. The slope by x has the same choice for g = 0.
+# PyTorch's choice for x = 0 where the logarithm is infinite or NaN: 0. The slope with respect to x has the same choice
+# for g = 0.
 XLOGY: Primitive = binary(
     "xlogy",
     _times_log(np.log),
@@ -248,7 +249,7 @@ def xlog1py(input: Operand, other: Operand) -> Tensor:
     other: ``g * input / (1 + other)``.
 
     Args:
-        other: the argument of the logarithm, less 1.
+        other: the argument of the logarithm, minus 1.
 
     >>> rg.special.xlog1py(rg.tensor([0.0, 2.0]), rg.tensor([-1.0, 0.0]))
     tensor([0., 0.])

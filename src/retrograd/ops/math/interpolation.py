@@ -103,10 +103,10 @@ def lerp(input: Tensor, end: Operand, weight: Operand) -> Tensor:
     Args:
         input: the value at weight 0.
         end: the value at weight 1.
-        weight: how far from ``input`` to ``end``; any number.
+        weight: the fraction of the way from ``input`` to ``end``; may lie outside ``[0, 1]``.
 
     Raises:
-        RuntimeError: the dtypes differ, or the number ``weight`` is beyond their range.
+        RuntimeError: the dtypes differ, or the number ``weight`` is beyond the range of the dtype.
         NotImplementedError: the Tensors are not floating.
 
     >>> rg.lerp(rg.tensor([0.0, 10.0]), rg.tensor([10.0, 20.0]), 0.25)

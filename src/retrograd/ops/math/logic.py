@@ -112,7 +112,7 @@ def bitwise_xor(input: Operand, other: Operand) -> Tensor:
 def bitwise_not(input: Tensor) -> Tensor:
     """``not input``, bit by bit.
 
-    Dtype: integers and bools; the result has the input's.
+    Dtype: integers and bools; the result has the input's dtype.
 
     >>> rg.bitwise_not(rg.tensor([True, False]))
     tensor([False,  True])
@@ -122,13 +122,13 @@ def bitwise_not(input: Tensor) -> Tensor:
 
 @operator(direct=True, inplace=LEFT_SHIFT, numpy=np.left_shift, differentiable=False, like=bitwise_and)
 def bitwise_left_shift(input: Operand, other: Operand) -> Tensor:
-    """``input * 2^other``, elementwise: the bits moved to the left.
+    """``input * 2^other``, elementwise: the bits shifted to the left.
 
     Dtype: integers; PyTorch's result type of both.
 
     Args:
-        input: whose bits move.
-        other: by how many places.
+        input: the integers to shift.
+        other: the number of bits to shift by.
 
     Raises:
         NotImplementedError: the numbers are not integers.
@@ -141,7 +141,7 @@ def bitwise_left_shift(input: Operand, other: Operand) -> Tensor:
 
 @operator(direct=True, inplace=RIGHT_SHIFT, numpy=np.right_shift, differentiable=False, like=bitwise_left_shift)
 def bitwise_right_shift(input: Operand, other: Operand) -> Tensor:
-    """``floor(input / 2^other)``, elementwise: the bits moved to the right.
+    """``floor(input / 2^other)``, elementwise: the bits shifted to the right.
 
     >>> rg.bitwise_right_shift(rg.tensor([4, 13]), 2)
     tensor([1, 3])

@@ -97,7 +97,7 @@ def pow_(input: Operand, exponent: Operand) -> Tensor:
 
     Args:
         input: the base.
-        exponent: the power it is raised to.
+        exponent: the exponent, a Tensor or a number.
 
     Raises:
         RuntimeError: integers are raised to a negative Python integer, or the exponent is beyond the dtype's range.
@@ -154,7 +154,7 @@ tensor_method(inplace_method("pow", _pow_), "pow_")
 
 
 def _power_operator(self: Tensor, exponent: Operand) -> Tensor:
-    return pow_(self, exponent) if watchers else _tensor_power(self, exponent)  # observers see pow
+    return pow_(self, exponent) if watchers else _tensor_power(self, exponent)  # observers are notified of pow
 
 
 def _power_of(self: Tensor, base: Operand) -> Tensor:
@@ -174,7 +174,7 @@ tensor_method(deferring(_power_in_place, "pow", "i"), "__ipow__")
 def float_power(input: Operand, exponent: Operand) -> Tensor:
     """``input^exponent``, elementwise, in double precision.
 
-    Derivative: as that of ``pow``.
+    Derivative: that of ``pow``.
     Dtype: float64; complex128 where an operand is complex.
 
     Raises:

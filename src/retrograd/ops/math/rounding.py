@@ -44,9 +44,9 @@ FRAC = unary("frac", lambda x: x - np.trunc(x), lambda g: g, promote="same", sig
 
 @operator(direct=True, inplace=CEIL, numpy=np.ceil, raises="complex", derivative="zero")
 def ceil(input: Tensor) -> Tensor:
-    """``ceil(input)``, elementwise: the smallest whole number not below.
+    """``ceil(input)``, elementwise: the smallest whole number not below the input.
 
-    Dtype: real; the result has the input's, integers stay as they are.
+    Dtype: real; the result has the input's dtype, integers stay as they are.
 
     >>> rg.ceil(rg.tensor([-1.5, 1.2]))
     tensor([-1.,  2.])
@@ -56,7 +56,7 @@ def ceil(input: Tensor) -> Tensor:
 
 @operator(direct=True, inplace=FLOOR, numpy=np.floor, like=ceil)
 def floor(input: Tensor) -> Tensor:
-    """``floor(input)``, elementwise: the largest whole number not above.
+    """``floor(input)``, elementwise: the largest whole number not above the input.
 
     >>> rg.floor(rg.tensor([-1.5, 1.2]))
     tensor([-2.,  1.])
@@ -76,16 +76,16 @@ def trunc(input: Tensor) -> Tensor:
 
 @operator(inplace=True, numpy=np.rint, real=True, also=("special.round",), derivative="zero")
 def round_(input: Tensor, *, decimals: int = 0) -> Tensor:
-    """``rint(input * 10^decimals) / 10^decimals``, elementwise: of two equally near numbers the even one.
+    """``rint(input * 10^decimals) / 10^decimals``, elementwise, with ties rounded to even.
 
     Dtype: floating; integers stay as they are.
 
     Args:
         input: the numbers to round.
-        decimals: digits kept behind the point; negative ones round to tens, hundreds and so on.
+        decimals: the number of digits after the decimal point; negative numbers round to tens, hundreds and so on.
 
     Raises:
-        NotImplementedError: integers with decimals.
+        NotImplementedError: ``decimals`` is given for integers.
 
     >>> rg.round(rg.tensor([0.5, 1.5, 2.6]))
     tensor([0., 2., 3.])
@@ -112,9 +112,9 @@ tensor_method(trunc, "__trunc__")
 
 @operator(inplace=True)
 def frac(input: Tensor) -> Tensor:
-    """``input - trunc(input)``, elementwise: what is behind the point, with the sign of the input.
+    """``input - trunc(input)``, elementwise: the fractional part, with the sign of the input.
 
-    Derivative: ``g``, at whole numbers, too.
+    Derivative: ``g``, also at whole numbers.
     Dtype: floating only.
 
     Raises:
@@ -140,7 +140,7 @@ HEAVISIDE = elementwise("heaviside", _heaviside, "x values", None)
 def heaviside(input: Tensor, values: Tensor) -> Tensor:
     """``1 if input > 0 else values if input == 0 else 0``, elementwise; 0 for NaN.
 
-    Dtype: real numbers, both of one dtype, which is the result's.
+    Dtype: real, the same for both arguments and the result.
 
     Args:
         values: the step's value at zero.
@@ -155,7 +155,7 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
         raise TypeError(f"argument 'values' must be a Tensor, not {type(values).__name__}")
     x, y = operand(input), operand(values, "values")
     if x.array.dtype != y.array.dtype:
-        raise RuntimeError(f"expected two Tensors of one dtype, got {x.dtype} and {y.dtype}")
+        raise RuntimeError(f"expected two Tensors of the same dtype, got {x.dtype} and {y.dtype}")
     return apply(HEAVISIDE, (x, y), {})
 
 
@@ -164,12 +164,12 @@ NEXTAFTER = elementwise("nextafter", np.nextafter, "x y", None, promote="same", 
 
 @operator(numpy=np.nextafter, differentiable=False, real=True)
 def nextafter(input: Operand, other: Operand) -> Tensor:
-    """The floating number next to ``input`` in the direction of ``other``, elementwise; ``other`` where they are equal.
+    """The floating number next to ``input`` in the direction of ``other``, elementwise; ``other`` if both are equal.
 
-    Dtype: real floating; the inputs' common one.
+    Dtype: real floating; the result has the common dtype of the inputs.
 
     Args:
-        other: where to go.
+        other: the number that gives the direction.
 
     Raises:
         NotImplementedError: the numbers are not floating.
@@ -209,9 +209,9 @@ class FrexpResult(NamedTuple):
 def frexp(input: Tensor) -> FrexpResult:
     """``input = mantissa * 2 ** exponent`` with ``0.5 <= |mantissa| < 1``, or both 0, elementwise.
 
-    Derivative: of the mantissa ``g / 2 ** exponent``; the exponent has none.
-    Shape: any; both results have the input's.
-    Dtype: real floating; the mantissa has the input's, the exponent is int32.
+    Derivative: mantissa: ``g / 2 ** exponent``; exponent: none.
+    Shape: any; both results have the input's shape.
+    Dtype: real floating; the mantissa has the input's dtype, the exponent is int32.
 
     Returns: (mantissa, exponent).
 

@@ -27,7 +27,7 @@ ACOS = unary("acos", np.arccos, lambda g, x: -g * RSQRT(1 - x * x), signals=True
 ATAN = unary("atan", np.arctan, lambda g, x: g / (1 + x * x), signals=True)
 SINH = unary("sinh", np.sinh, lambda g, x: g * COSH(x), signals=True)
 COSH: Primitive = unary("cosh", np.cosh, lambda g, x: g * SINH(x), signals=True)
-# The gradient is one primitive: written as products and differences, every tangent would need half a dozen arrays.
+# The gradient is a single primitive: composed of products and differences, each tangent would allocate six arrays.
 _tanh_backward = activations(Functions())["tanh_backward"]
 _with_loop = mapped("tanh_backward")(_tanh_backward)
 TANH_BACKWARD: Primitive = elementwise(
@@ -214,8 +214,7 @@ ATAN2 = binary(
 def atan2(input: Tensor, other: Operand) -> Tensor:
     """``arg(other + i input)``, elementwise: the angle in ``(-pi, pi]`` radians of the point (other, input).
 
-    Derivative: input: ``g * other / r^2``; other: ``-g * input / r^2``; 0 at the origin. It is
-    ``r^2 = input^2 + other^2``.
+    Derivative: input: ``g * other / r^2``; other: ``-g * input / r^2``; 0 at the origin; ``r^2 = input^2 + other^2``.
 
     Args:
         input: the second coordinate.

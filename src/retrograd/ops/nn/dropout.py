@@ -44,7 +44,7 @@ def _check(input: Operand, p: float) -> Tensor:
 
 
 def _check_floating(x: Tensor) -> None:
-    """Raise an error for other dtypes; not called if the input is returned, in evaluation or with p = 0."""
+    """Raise an error for dtypes that are not floating; not called if the input is returned unchanged."""
     if x.array.dtype.kind not in INEXACT:
         raise RuntimeError(f"expected a floating Tensor, got {describe(x)}")
 
@@ -61,14 +61,13 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     """``input / (1 - p)`` with probability ``1 - p``, else 0, elementwise; without ``training`` the input itself.
 
     Derivative: ``g / (1 - p)`` where the element was kept, else 0.
-    Dtype: real floating, and any other where nothing is dropped; kept.
+    Dtype: real floating, preserved; any if nothing is dropped.
 
     Args:
-        p: the probability of 0.
-        training: whether to drop at all.
+        p: the probability of setting an element to 0.
 
     Raises:
-        RuntimeError: the input is dropped and not floating.
+        RuntimeError: dropout is applied to an input that is not floating.
 
     Source: Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov, "Dropout", 2014.
 
@@ -96,13 +95,10 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     """``input / (1 - p)`` with probability ``1 - p``, else 0, whole channels at a time.
 
     Derivative: ``g / (1 - p)`` where the channel was kept, else 0.
-    Shape: ``(N, C, L)`` or ``(C, L)``; the result has the input's.
-
-    Args:
-        training: whether to drop at all; else the input itself is returned.
+    Shape: ``(N, C, L)`` or ``(C, L)``; the result has the input's shape.
 
     Raises:
-        RuntimeError: the input has other than 2 or 3 dimensions, or is dropped and not floating.
+        RuntimeError: the input has other than 2 or 3 dimensions, or dropout is applied and it is not floating.
 
     Source: Tompson, Goroshin, Jain, LeCun, Bregler, "Efficient object localization using convolutional networks", 2015.
 
@@ -119,11 +115,11 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """``input / (1 - p)`` with probability ``1 - p``, else 0, whole channels at a time.
 
-    Shape: ``(N, C, H, W)``; with a warning ``(N, C, *)``, to which ``(C, H, W)`` is ``(N, C, L)``, as in PyTorch. The
-        result has the input's.
+    Shape: ``(N, C, H, W)``; other ``(N, C, *)`` give a warning, and three dimensions are read as ``(N, C, L)``, as in
+    PyTorch. The result has the input's shape.
 
     Raises:
-        RuntimeError: the input is dropped and has fewer than 2 dimensions, or is not floating.
+        RuntimeError: dropout is applied to an input that has fewer than 2 dimensions or is not floating.
 
     >>> F.dropout2d(rg.ones(1, 1, 1, 2), 1.0)
     tensor([[[[0., 0.]]]])
@@ -141,10 +137,10 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """``input / (1 - p)`` with probability ``1 - p``, else 0, whole channels at a time.
 
-    Shape: ``(N, C, D, H, W)`` or ``(C, D, H, W)``; with a warning ``(C, *)``. The result has the input's.
+    Shape: ``(N, C, D, H, W)`` or ``(C, D, H, W)``; other ``(C, *)`` give a warning. The result has the input's shape.
 
     Raises:
-        RuntimeError: the input has no dimensions, or is dropped and not floating.
+        RuntimeError: the input has no dimensions, or dropout is applied and it is not floating.
 
     >>> F.dropout3d(rg.ones(1, 1, 1, 2), 1.0)
     tensor([[[[0., 0.]]]])
@@ -173,14 +169,13 @@ def _saturated(x: Tensor, shape: tuple[int, ...], p: float, inplace: bool) -> Te
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """``a input + b`` with probability ``1 - p``, else ``a s + b``, elementwise: dropout for SELU networks.
 
-    s = -1.7581 is where SELU saturates; ``a = 1 / sqrt((1 - p) (1 + p s^2))`` and ``b = -a s p`` keep mean 0 and
-    variance 1.
+    ``s = -1.7581`` is the limit of SELU at -inf; ``a = 1 / sqrt((1 - p) (1 + p s^2))`` and ``b = -a s p`` keep mean 0
+    and variance 1.
 
     Derivative: ``a g`` where the element was kept, else 0.
 
     Args:
-        p: the probability of saturation; with 1 all are 0.
-        training: whether to drop at all; else the input itself is returned.
+        p: the probability of saturation; with 1 all elements become 0.
 
     Source: Klambauer, Unterthiner, Mayr, Hochreiter, "Self-normalizing neural networks", 2017.
 
@@ -198,7 +193,7 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
     Derivative: ``a g`` where the channel was kept, else 0.
 
     Raises:
-        RuntimeError: the input is dropped and has fewer than two dimensions, or is not floating.
+        RuntimeError: dropout is applied to an input that is not floating or has fewer than two dimensions.
 
     >>> F.feature_alpha_dropout(rg.ones(1, 2, 2), 0.5, training=False).shape
     (1, 2, 2)

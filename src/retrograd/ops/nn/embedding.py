@@ -61,7 +61,7 @@ EMBEDDING: Primitive = Primitive(
 
 
 def _add_rows(g: Array, values: Values, total: Array | None) -> Array | None:
-    """Add the rows of g to a gradient that the table has already, as one that is also the last layer's weight has."""
+    """Add the rows of g to the gradient that a table shared with another layer, such as the last one, already has."""
     index, padding, by_frequency = [values[EMBEDDING.position[name]] for name in ("index", "padding", "by_frequency")]
     if total is None or padding is not None or by_frequency or total.dtype is not g.dtype:
         return None
@@ -97,7 +97,7 @@ def _padding(padding_idx: int | None, weight: Tensor) -> int | None:
 
 
 def _limit_norms(weight: Tensor, index: Tensor, max_norm: float, norm_type: float) -> None:
-    """Scale looked-up rows whose norm exceeds the limit, in place and without recording; tangents stay as they are."""
+    """Scale looked-up rows whose norm exceeds the limit, in place and without recording; tangents are not scaled."""
     xp = array_module(weight)
     weight = weight.detach()
     if modes.level is not None:  # indices or rows may differ between examples
@@ -126,21 +126,21 @@ def embedding(
 ) -> Tensor:
     """``weight[input]``: the rows of a table at the given numbers.
 
-    Derivative: weight: the sum of the ``g`` of each row's places, none for ``padding_idx``; a dense Tensor.
+    Derivative: weight: for each row, the sum of ``g`` over its positions in the input, 0 for ``padding_idx``; dense.
     Shape: input ``(*)`` and weight ``(V, D)`` to ``(*, D)``.
-    Dtype: the weight's; the input is of integers.
+    Dtype: the weight's; the input holds integers.
 
     Args:
         input: numbers from 0 to V - 1.
         weight: the table.
         padding_idx: a row that gets no gradient.
-        max_norm: rows that are looked up and are longer are first scaled down to this norm, in place.
-        norm_type: the p of that norm.
+        max_norm: looked-up rows with a larger norm are first scaled to this norm, in place.
+        norm_type: the order p of that norm.
         scale_grad_by_freq: divide a row's gradient by how often it was looked up.
 
     Raises:
         IndexError: a number is out of range.
-        RuntimeError: the input is not of integers, weight is not a matrix, or ``padding_idx`` is out of range.
+        RuntimeError: the input does not hold integers, weight is not a matrix, or ``padding_idx`` is out of range.
 
     >>> F.embedding(rg.tensor([1, 0]), rg.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([[3., 4.],
@@ -171,26 +171,27 @@ def embedding_bag(
 ) -> Tensor:
     """``sum_k weight[input_k]`` over each bag of rows of a table, or their mean or maximum; zeros for an empty bag.
 
-    The older order of arguments, ``embedding_bag(weight, input, ...)``, is taken with a warning.
+    The older order of arguments, ``embedding_bag(weight, input, ...)``, is accepted with a warning.
 
-    Derivative: weight: as of ``embedding``, each row of a bag getting ``g``, over the bag's size for the mean; for the
-    maximum the first of equal elements of a bag gets it. per_sample_weights: ``sum(g weight[input_k])``.
+    Derivative: weight: as in ``embedding``, where each row of a bag gets ``g``, for the mean divided by the size of the
+    bag; for the maximum, the first of a bag's equal elements gets ``g``. per_sample_weights: ``sum(g
+    weight[input_k])``.
     Shape: input ``(bags, n)``, or ``(n,)`` divided by ``offsets``, and weight ``(V, D)`` to ``(bags, D)``.
-    Dtype: the weight's, real floating; the input is of integers.
+    Dtype: the weight's, real floating; the input holds integers.
 
     Args:
         offsets: where each bag starts in a vector.
         max_norm, norm_type, scale_grad_by_freq: as in ``embedding``.
         mode: ``"sum"``, ``"mean"`` or ``"max"``.
         per_sample_weights: factors of the rows, of the input's shape, for ``mode="sum"``.
-        include_last_offset: the last of ``offsets`` is where the last bag ends.
-        padding_idx: rows of this number are left out of their bags.
+        include_last_offset: whether the last of ``offsets`` is the end of the last bag instead of another start.
+        padding_idx: a row that bags leave out.
 
     Raises:
-        ValueError: the mode is unknown, or input, offsets and per_sample_weights do not fit together.
-        NotImplementedError: ``per_sample_weights`` with another mode than sum.
+        ValueError: the mode is unknown, or input, offsets and per_sample_weights do not match in shape.
+        NotImplementedError: ``per_sample_weights`` are given with a mode other than sum.
         RuntimeError: a number is out of range, weight is not floating, the input not of integers,
-            ``per_sample_weights`` have another dtype than weight, or ``offsets`` do not rise from 0.
+            ``per_sample_weights`` have another dtype than weight, or ``offsets`` do not start at 0 or decrease.
 
     >>> F.embedding_bag(rg.tensor([[0, 1]]), rg.tensor([[1.0, 2.0], [3.0, 4.0]]), mode="sum")
     tensor([[4., 6.]])
@@ -218,7 +219,7 @@ def embedding_bag(
             f"expected per_sample_weights in {weight.dtype}, as weight, got {describe(per_sample_weights)}"
         )
     positions, factors = index.reshape(-1), per_sample_weights
-    if max_norm is not None:  # also the row of the padding, as PyTorch does
+    if max_norm is not None:  # also of the row ``padding_idx``, as in PyTorch
         _limit_norms(weight, positions, max_norm, norm_type)
     bag, bags = _bags(index, offsets, include_last_offset)
     padding = _padding(padding_idx, weight)
@@ -227,7 +228,7 @@ def embedding_bag(
     kept = bags  # the number of returned bags
     if padding is not None:
         real = positions != padding
-        if all_examples(real.array) is not real.array:  # inside vmap counts differ: one more bag takes the rest
+        if all_examples(real.array) is not real.array:  # inside vmap an extra bag collects padding
             bag, bags = array_module(weight).where(real.array, bag, bags), bags + 1
         else:
             positions, bag = positions[real], bag[real.array]
@@ -299,7 +300,9 @@ def _bags(index: Tensor, offsets: Operand | None, include_last: bool) -> tuple[A
     if all_examples(starts).size:
         rising = rising and extent(starts[:1]) == (0, 0) and extent(starts[-1:])[1] <= shape[0]
     if not rising:
-        raise RuntimeError(f"offsets must start at 0, rise, and not exceed the length of input {describe(index)}")
+        raise RuntimeError(
+            f"offsets must start at 0, not decrease, and not exceed the input's length, got {describe(index)}"
+        )
     if include_last:
         starts = starts[:-1]
     return _bag_of(new_tensor(starts), shape[0]).array, starts.size
@@ -314,8 +317,8 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     Dtype: integers; the result is int64.
 
     Args:
-        tensor: numbers from 0.
-        num_classes: by default as many as the largest number needs.
+        tensor: non-negative integers.
+        num_classes: the number of classes, by default the largest number plus 1.
 
     Raises:
         RuntimeError: a number is negative or not less than ``num_classes``, or the numbers are not integers.

@@ -37,17 +37,17 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     """``<x1, x2> / (max(||x1||, eps) * max(||x2||, eps))`` along ``dim``.
 
     Derivative: with the unit vectors u1 and u2, x1: ``g (u2 - ans u1) / ||x1||``; x2: ``g (u1 - ans u2) / ||x2||``.
-    Vectors shorter than ``eps`` count as of that length, and the norm of a zero vector has derivative 0.
+    A norm below ``eps`` counts as ``eps``, and the norm of a zero vector has derivative 0.
     Shape: the inputs broadcast; the result has the common shape without ``dim``.
     Dtype: real floating; the result has the common dtype of both arguments.
 
     Args:
         dim: the dimension of the vectors.
-        eps: the least norm.
+        eps: the smallest divisor for each norm.
 
     Raises:
         IndexError: ``dim`` is out of range of the common shape.
-        RuntimeError: the shapes do not broadcast, or neither holds floating numbers.
+        RuntimeError: the shapes do not broadcast, or neither argument is floating.
 
     >>> rg.cosine_similarity(rg.tensor([[3.0, 4.0]]), rg.tensor([[4.0, 3.0]]))
     tensor([0.96])
@@ -80,8 +80,9 @@ def _pairs(count: int) -> tuple[Array, Array]:
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """``||x1 - x2 + eps||_p`` along the last dimension.
 
-    Derivative: that of the norm; for ``p = 2`` x1: ``g (x1 - x2 + eps) / ans``, x2: minus that, 0 at distance 0.
-    Shape: ``(..., D)``, which broadcast, to ``(...)``, with ``keepdim`` ``(..., 1)``.
+    Derivative: that of the norm; for ``p = 2`` x1: ``g (x1 - x2 + eps) / ans``, x2: the negative of that; 0 at distance
+    0.
+    Shape: ``(..., D)``, both broadcast, to ``(...)``, or with ``keepdim`` to ``(..., 1)``.
 
     Args:
         keepdim: keep the last dimension.
@@ -95,7 +96,7 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
 
 # Euclidean distances between all pairs
 
-FEW = 4  # coordinates up to which adding arrays is faster than a NumPy sum along the last dimension
+FEW = 4  # up to this number of coordinates, adding arrays is faster than a NumPy sum along the last dimension
 
 
 def _cdist(x: Array, y: Array) -> Array:
@@ -163,19 +164,20 @@ _MODES = {
 
 @operator(method=False, dtype="equal real", like=pairwise_distance, args="p coordinates")
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
-    """``||x1_i - x2_j||_p`` for every row i of the one and every row j of the other.
+    """``||x1_i - x2_j||_p`` for every row i of x1 and every row j of x2.
 
     Derivative: for ``p = 2`` ``x1_i``: ``sum_j g_ij (x1_i - x2_j) / ans_ij``; ``x2_j``:
-    ``sum_i g_ij (x2_j - x1_i) / ans_ij``; terms whose points coincide count 0. That of the norm for other p.
+    ``sum_i g_ij (x2_j - x1_i) / ans_ij``; terms whose points coincide are 0. For other p, that of the norm.
     Shape: ``(..., P, M)`` and ``(..., R, M)``, whose leading dimensions broadcast, to ``(..., P, R)``.
 
     Args:
-        compute_mode: for ``p = 2`` by a matrix product, which is fast and less exact for points that nearly coincide:
-            ``"use_mm_for_euclid_dist"``, ``"donot_use_mm_for_euclid_dist"``, or the default, when P or R is above 25.
+        compute_mode: whether distances for ``p = 2`` are computed by a matrix product, which is fast but less exact for
+            points that nearly coincide: ``"use_mm_for_euclid_dist"``, ``"donot_use_mm_for_euclid_dist"``, or by default
+            if P or R is above 25.
 
     Raises:
-        RuntimeError: the shapes do not match, p is negative, or the dtypes are not one floating dtype.
-        ValueError: an unknown ``compute_mode``.
+        RuntimeError: the shapes do not match, p is negative, or the dtypes differ or are not floating.
+        ValueError: ``compute_mode`` is unknown.
 
     >>> rg.cdist(rg.tensor([[0.0, 0.0]]), rg.tensor([[3.0, 4.0], [0.0, 1.0]]))
     tensor([[5., 1.]])
@@ -188,7 +190,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
     if x.array.ndim < 2 or y.array.ndim < 2:
         raise RuntimeError(f"only supports at least 2D tensors, {shown()}")
     if x.array.dtype.kind not in FLOATING or x.array.dtype != y.array.dtype:
-        raise RuntimeError(f"expected one floating dtype, {shown()}")
+        raise RuntimeError(f"expected the same floating dtype for both, {shown()}")
     if x.array.shape[-1] != y.array.shape[-1]:
         raise RuntimeError(f"x1 and x2 must have the same number of columns, {shown()}")
     if p < 0:
@@ -262,8 +264,8 @@ PDIST = Primitive(
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """``||input_i - input_j||_p`` for every pair of rows ``i < j``.
 
-    Derivative: that of the norm; for ``p = 2`` ``input_i``: ``g (input_i - input_j) / ans``, ``input_j``: minus that,
-    0 where points coincide.
+    Derivative: that of the norm; for ``p = 2`` ``input_i``: ``g (input_i - input_j) / ans``, ``input_j``: the negative
+    of that; 0 where points coincide.
     Shape: ``(N, M)`` to ``(N (N - 1) / 2,)``, the pairs in the order (0, 1), (0, 2), ...
 
     Raises:

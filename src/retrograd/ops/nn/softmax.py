@@ -50,7 +50,7 @@ def _logsumexp(x: Array, dim: tuple[int, ...] | None = None, keepdim: bool = Fal
 def _logsumexp_vjp(g: Array, x: Array, ans: Array, dim: tuple[int, ...] | None, keepdim: bool) -> Array:
     """``g softmax(x)``; NaN where all elements are -inf, as in PyTorch."""
     p = EXP(SUB(x, kept(ans, x.shape, dim, keepdim)))
-    total = SUM(p, dim=dim, keepdim=True)  # 1 except for the rounding error of ans, which matters for large logits
+    total = SUM(p, dim=dim, keepdim=True)  # 1, up to the rounding error of ans, which matters for large logits
     return MUL(kept(g, x.shape, dim, keepdim) / np.where(total == total, total, 1), p)
 
 
@@ -131,10 +131,10 @@ LOG_SOFTMAX = Primitive(
 
 @operator()
 def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
-    """``log(sum(exp(input)))`` over one dimension or several, without overflow; -inf where all elements are.
+    """``log(sum(exp(input)))`` over one dimension or several, without overflow; -inf where all elements are -inf.
 
     Derivative: ``g softmax(input)``; NaN where all elements are -inf.
-    Shape: the input's without ``dim``; with ``keepdim`` these have length 1.
+    Shape: the input's without the dimensions ``dim``, which with ``keepdim`` have length 1.
     Dtype: floating; integers and bools become the default dtype.
 
     >>> rg.logsumexp(rg.tensor([100.0, 100.0]), 0)
@@ -150,7 +150,7 @@ def _softmax_along(primitive: Primitive, input: Operand, dim: int, dtype: DTypeL
     if x.array.dtype.kind not in FLOATING:
         if not x.array.size:
             return x.clone()  # as in PyTorch, nothing is computed
-        raise NotImplementedError(f"expected a floating dtype, got {x.dtype}; give dtype=")
+        raise NotImplementedError(f"expected a floating dtype, got {x.dtype}; pass dtype")
     if not x.array.ndim:
         return apply(primitive, (x.reshape(1),), {"dim": 0}).reshape(())
     return apply(primitive, (x,), {"dim": place})
@@ -160,7 +160,7 @@ def _implicit(name: str, input: Operand, dim: int | None) -> int:
     """Return the dimension that PyTorch's nn.functional uses by default, with its warning."""
     if dim is not None:
         return dim
-    warn(f"{name}: give dim; the implicit choice of a dimension is deprecated", UserWarning, stacklevel=user_level())
+    warn(f"{name}: pass dim; the implicit choice of a dimension is deprecated", UserWarning, stacklevel=user_level())
     return 0 if np.ndim(raw(input)) in (0, 1, 3) else 1
 
 
@@ -169,7 +169,7 @@ def softmax(input: Tensor, dim: int, dtype: DTypeLike | None = None) -> Tensor:
     """``exp(input_i) / (sum_j exp(input_j))`` along ``dim``, without overflow.
 
     Derivative: ``ans (g - sum(g ans))``, the sum along ``dim``.
-    Dtype: real floating, kept; anything with ``dtype``.
+    Dtype: real floating, preserved; with ``dtype`` any, which is converted first.
 
     Args:
         dim: the dimension along which the result sums to 1.
@@ -209,7 +209,7 @@ def functional_softmax(
     """``exp(input_i) / (sum_j exp(input_j))`` along ``dim``, without overflow.
 
     Args:
-        dim: the dimension along which the result sums to 1; without it, with a warning, 0 for inputs of 0, 1 or 3
+        dim: the dimension along which the result sums to 1; None is deprecated and means 0 for inputs of 0, 1 or 3
             dimensions, else 1.
 
     >>> F.softmax(rg.tensor([0.0, 0.0]), dim=0)
@@ -225,7 +225,7 @@ def functional_log_softmax(
     """``input_i - log(sum_j exp(input_j))`` along ``dim``: the logarithm of ``softmax``, without overflow.
 
     Args:
-        dim: the dimension of the sum; without it, with a warning, 0 for inputs of 0, 1 or 3 dimensions, else 1.
+        dim: the dimension of the sum; None is deprecated and means 0 for 0, 1 or 3 dimensions, else 1.
 
     >>> F.log_softmax(rg.tensor([0.0, 0.0]), dim=0)
     tensor([-0.6931, -0.6931])
@@ -251,13 +251,13 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
 
     As ``tau`` goes to 0 the samples become one-hot.
 
-    Derivative: that of the soft sample for the noise drawn, with ``hard``, too.
+    Derivative: that of the soft sample, for fixed noise; also with ``hard``.
     Dtype: real floating; the result has the input's dtype.
 
     Args:
         logits: unnormalized log-probabilities along ``dim``.
         tau: the temperature.
-        hard: give the one-hot sample itself.
+        hard: return a one-hot sample, which has the gradient of the soft one.
         eps: without effect, as in PyTorch.
         dim: the dimension of the classes.
 

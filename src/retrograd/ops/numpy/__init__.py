@@ -1,7 +1,7 @@
-"""NumPy's functions on Tensors. The rules are imported when NumPy first calls a method of its protocols.
+"""NumPy's functions on Tensors. The rules are imported when NumPy first calls a protocol method.
 
-``protocol`` answers NumPy's calls, ``function_table`` and ``ufuncs`` find the rule, ``rules`` has the rules by family,
-``alternatives`` the advice in errors. ``scipy``, ``func`` and ``array_api`` import modules.
+``protocol`` implements NumPy's protocols, ``function_table`` and ``ufuncs`` look up rules, ``rules`` has the rules by
+family, and ``alternatives`` has advice for error messages. ``scipy``, ``func`` and ``array_api`` import modules.
 """
 
 from __future__ import annotations

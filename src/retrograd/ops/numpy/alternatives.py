@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..._generated import linalg, special
 from ...core.missing_names import provided
 
-# Functions with another name here, or without a direct equivalent.
+# Functions that have another name in Retrograd, or no direct equivalent.
 FUNCTIONS = {
     "scipy.fftpack": "np.fft or retrograd.scipy.fft",
     "scipy.fftpack.diff": "np.fft.ifft((2j * np.pi * np.fft.fftfreq(n, period / n)) ** order * np.fft.fft(x)).real",

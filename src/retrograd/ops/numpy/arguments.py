@@ -1,7 +1,7 @@
 """Convert arguments of NumPy's functions to Tensors, and array results to Tensors.
 
-Python numbers, and lists of them, are weak: with floating Tensors and arrays they adopt their dtype; with integers only
-they follow NumPy's rules.
+Python numbers, and lists of them, are weak: they adopt the dtype of floating Tensors and arrays; beside integers they
+follow NumPy's rules.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def tensor(value: object) -> Tensor:
 def tensors(*values: object, beside: Tensor | None = None) -> list[Tensor]:
     """Return array-like arguments of one computation as Tensors, with numbers on the device of the first array.
 
-    Without an array, the device is that of ``beside``.
+    If there is no array, the device is that of the Tensor ``beside``.
     """
     kept = list(_leaves(values))
     dtype: DType | None = None
@@ -59,7 +59,7 @@ def alike(*values: object, beside: Tensor | None = None) -> tuple[Tensor, ...]:
 
 
 def _leaves(values: Iterable[object]) -> Iterable[Any]:
-    """Yield the values that have a dtype of their own, also in lists."""
+    """Yield the values that have a dtype, including those in lists."""
     for value in values:
         if isinstance(value, (list, tuple)):
             yield from _leaves(value)
@@ -96,7 +96,7 @@ def doubles(*values: object) -> list[Tensor]:
 
 
 def in_double(x: Tensor) -> Tensor:
-    """Convert to float64 or complex128, in which some NumPy functions always compute."""
+    """Convert to float64 or complex128, for NumPy functions that always compute in double precision."""
     return x.astype(np.complex128 if x.array.dtype.kind == "c" else np.float64, copy=False)
 
 
@@ -143,7 +143,7 @@ def wrapped(value: object) -> Any:
 
 
 def without_derivative(function: Callable[..., object]) -> Callable[..., Any]:
-    """Wrap a function whose result is indices, counts or bools: it is computed on the arrays."""
+    """Wrap a function that returns indices, counts or bools, so that it is computed on the arrays."""
 
     def rule(*args: object, **kwargs: object) -> Any:
         return wrapped(function(*unwrapped(args), **unwrapped(kwargs)))
@@ -152,7 +152,7 @@ def without_derivative(function: Callable[..., object]) -> Callable[..., Any]:
 
 
 def about(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Wrap a function that returns a property of arrays as plain Python values."""
+    """Wrap a function that returns a property of arrays as Python values."""
 
     def rule(*args: object, **kwargs: object) -> Result:
         return function(*unwrapped(args), **unwrapped(kwargs))
@@ -169,8 +169,8 @@ def without_gradient(function: Callable[..., object]) -> Callable[..., object]:
             for value in (*args, *kwargs.values()):
                 if isinstance(value, Tensor) and value.requires_grad:
                     raise ConversionError(
-                        f"np.{function.__name__}: a file keeps no gradient, and {describe(value)} requires grad; use "
-                        "tensor.detach()"
+                        f"np.{function.__name__}: a file cannot store a gradient, and {describe(value)} requires grad; "
+                        "use tensor.detach()"
                     )
         return write(*args, **kwargs)
 

@@ -1,8 +1,9 @@
 """Conversions of Tensors to bare arrays and Python numbers, which raise an error if a gradient would be lost silently.
 
 NumPy calls ``__array__`` and ``__float__`` where it does not dispatch (lists of Tensors, ``np.array``, ``np.r_``,
-``array[i] = t``), and so do functions of ``math`` and functions of SciPy that are not ufuncs. The error says what to
-use instead. An explicit ``float(t)`` of the program warns, as in PyTorch; inside a transform of ``func`` it raises.
+``array[i] = t``), and functions of ``math`` and functions of SciPy that are not ufuncs call them, too. The error says
+what to use instead. An explicit ``float(t)`` in the program warns, as in PyTorch; inside a transform of ``func`` it
+raises an error.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _STORE_EXAMPLES = (
 # Functions of math whose results have no derivative, so converting the argument to a number loses nothing.
 _FACTS = {"isnan", "isinf", "isfinite", "isclose", "floor", "ceil", "trunc"}
 
-# NumPy's names of functions of math.
+# NumPy's names for functions of math.
 _NUMPYS_NAMES = {
     **{name: f"arc{name[1:]}" for name in ("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh")},
     "dist": "linalg.norm",
@@ -56,7 +57,7 @@ _NUMPYS_NAMES = {
     "pow": "power",
 }
 
-# NumPy's functions that make an array of numbers, and what is differentiable instead.
+# NumPy's functions that create an array from numbers, and differentiable alternatives.
 _CREATING = {
     "arange": "x * np.arange(n) or np.linspace(0, x, n) for a Tensor x, since the length n is a constant",
     "full": "np.full(shape, x, like=x) or x * np.ones(shape) for a Tensor x",
@@ -65,11 +66,11 @@ _CREATING = {
 # NumPy's functions that convert an argument to an array.
 _MAKING = {"array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray", "require", "matrix", "asmatrix"}
 
-# Patterns, compiled when they are needed: of classes of scipy.stats, and of SuperLU's error, for example.
+# Patterns, compiled when needed: the names of distribution classes, and the TypeError of compiled SciPy functions.
 _DISTRIBUTION = r"\w+_gen|(?!rv_)\w+_frozen"
 _COMPILED = r"must be numpy\.ndarray, not \w*Tensor$"
 
-KEEP_HISTORY.add("xarray")  # xarray's sortby, for example, calls deepcopy
+KEEP_HISTORY.add("xarray")  # some of xarray's methods, such as sortby, call deepcopy
 
 
 def _public(module: str) -> str:
@@ -77,7 +78,7 @@ def _public(module: str) -> str:
 
 
 def _named_in(frame: FrameType, module: str) -> str:
-    """Return the name of the public function that a frame of NumPy or SciPy runs or wraps, or an empty string."""
+    """Return the public function that a frame of NumPy or SciPy executes or wraps, or an empty string."""
     public, name = _public(module), frame.f_code.co_name
     if name == "__init__":
         name = type(frame.f_locals.get("self")).__name__
@@ -90,7 +91,7 @@ def _named_in(frame: FrameType, module: str) -> str:
     if hasattr(sys.modules[public], name):
         return f"{public}.{name}"
     if "wrap" in frame.f_code.co_name:
-        for value in frame.f_locals.values():  # the wrapped function is among them
+        for value in frame.f_locals.values():  # one of them is the wrapped function
             home = _public(getattr(value, "__module__", None) or "")
             wrapped = getattr(value, "__name__", None) or getattr(value, "name", None)
             if not home.startswith("scipy.") or not isinstance(wrapped, str) or wrapped.startswith("__"):
@@ -128,7 +129,7 @@ def _package_that_takes_numbers(frame: FrameType | None) -> tuple[str, FrameType
 
 
 def _advice_on_xarray(frame: FrameType | None) -> str:
-    """Return advice on what to use instead of a conversion of xarray, of its own accord or for a function of SciPy."""
+    """Return advice for a conversion by xarray, which converts itself or for a function of SciPy."""
     while frame is not None and str(frame.f_globals.get("__name__", "")).startswith("xarray."):
         frame = frame.f_back
     from .alternatives import alternative
@@ -163,7 +164,7 @@ def _advice_on_polynomials(function: str, owner: object) -> str:
     if owner is not None:
         function = f"numpy.polynomial.{type(owner).__name__}"
     ours = function.replace("numpy", "retrograd", 1)
-    if hasattr(owner, "coef"):  # the object exists already: a Tensor is a point
+    if hasattr(owner, "coef"):  # the polynomial exists already, so the Tensor is a point of evaluation
         ours = f"{ours}(p.coef, p.domain, p.window) for p"
     elif "polyutils" in function:
         ours = "the classes of retrograd.polynomial"
@@ -247,8 +248,8 @@ def _advice_on_numpy(name: str) -> str:
 def explained(error: Exception) -> Exception:
     """Return the ConversionError that caused an error, or the error itself.
 
-    If a function of NumPy or SciPy has failed on a Tensor before converting it to an array, the error gets a note on
-    what to use.
+    If a function of NumPy or SciPy fails on a Tensor before converting it to an array, a note on alternatives is added
+    to the error.
     """
     found = conversion_behind(error)
     place = error.__traceback__
@@ -259,24 +260,24 @@ def explained(error: Exception) -> Exception:
     frame = place.tb_frame
     if frame.f_globals.get("__name__", "").startswith(("numpy.", "scipy.")):
         if any(hasattr(value, "requires_grad") for value in frame.f_locals.values()):
-            error.add_note(f"a Tensor was given: {advice(frame)}")
+            error.add_note(f"an argument is a Tensor: {advice(frame)}")
     elif re.search(_COMPILED, str(error)):
         error.add_note(
-            "a compiled function takes bare arrays only; use the function of the same name in retrograd.scipy: "
+            "a compiled function accepts only bare arrays; use the function of the same name in retrograd.scipy: "
             "retrograd.scipy.sparse.linalg.splu(A).solve(b), for example, or tensor.detach().numpy()"
         )
     return error
 
 
-# The methods of Python's operators in which sparse matrices of SciPy check the type of the other operand.
+# The operator methods in which SciPy's sparse matrices check the type of the other operand.
 _ASKING = {"__mul__", "__matmul__", "__truediv__", "__eq__", "__ne__", "__lt__", "__gt__", "__le__", "__ge__"}
 
 
 def _in_place_of(x: Tensor, frame: FrameType) -> Array | None:
-    """Return what leads a method of SciPy's sparse matrices to the Tensor's own operators; None for other methods.
+    """Return an array that makes SciPy's sparse matrices call the Tensor's operators; None in other methods.
 
-    An operator returns NotImplemented for what NumPy makes an object array of, so that Python calls the Tensor's
-    method. ``coo_array.dot`` only looks at the array, and then applies an operator to the Tensor itself.
+    For an object array, their operators return NotImplemented, so Python calls the Tensor's method. ``coo_array.dot``
+    only inspects the array, then applies an operator to the Tensor itself.
     """
     if frame.f_code.co_name == "dot":
         return np.broadcast_to(np.float64("nan"), x.array.shape)
@@ -308,7 +309,9 @@ def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndar
     if not isinstance(self.array, np.ndarray) or self.device.type != "cpu":
         raise TypeError(f"can't convert a Tensor on {self.device} to a NumPy array; use tensor.cpu() first")
     if copy is False and dtype is not None and np.dtype(dtype) != self.array.dtype:
-        raise ValueError(f"np.asarray: a copy is needed to convert {self.array.dtype} to {np.dtype(dtype)}")
+        raise ValueError(
+            f"np.asarray: copy=False, but a copy is needed to convert {self.array.dtype} to {np.dtype(dtype)}"
+        )
     array = self.array if dtype is None else self.array.astype(dtype, copy=False)
     return array.copy() if copy and array is self.array else array
 
@@ -322,7 +325,7 @@ def _len(self: Tensor) -> int:
 
 
 def refuse_diagonals(frame: FrameType) -> None:
-    """Raise an error if SciPy's ``diags`` is running, which takes the elements of a Tensor for diagonals."""
+    """Raise an error if SciPy's ``diags`` is running, which would read each element of a Tensor as a diagonal."""
     if frame.f_code.co_name == "diags_array" and frame.f_globals.get("__name__", "").startswith("scipy."):
         raise ConversionError(f"a Tensor cannot be a diagonal of a sparse array of SciPy: {advice(frame)}.numpy()")
 
@@ -352,7 +355,7 @@ def _only(x: Tensor) -> Tensor:
 
 
 def _number(x: Tensor, kind: str, frame: FrameType) -> Any:
-    """Return the Python number of a Tensor, for ``__float__`` and the like, called from the frame."""
+    """Return the Python number of a Tensor, for ``__float__`` and similar methods, called from the frame."""
     from .callers import caller_of
 
     if x._requires and modes.grad_enabled:

@@ -1,7 +1,8 @@
 """Find the call or assignment in a program that converts a Tensor to a Python number.
 
-``float(t)``, ``math.sin(t)`` and ``array[0] = t`` all call ``Tensor.__float__`` from C code, which has no frame. They
-are distinguished by the current instruction of the calling Python frame: a store, or a call of a named function.
+``float(t)``, ``math.sin(t)`` and ``array[0] = t`` all call ``Tensor.__float__`` from C code, which has no frame. This
+module distinguishes them by the current instruction of the calling Python frame: a store, or a call of a named
+function.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 from ...core.named_tuples import NamedTuple
 
 _NO_FALLTHROUGH = ("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "RETURN_VALUE", "RAISE_VARARGS")
-# None of these instructions loads a callable.
+# Instructions that do not load a callable.
 _BETWEEN = ("PRECALL", "KW_NAMES", "PUSH_NULL", "POP_TOP", "EXTENDED_ARG", "NOP", "NOT_TAKEN")
 
 
@@ -102,7 +103,7 @@ def _path(instructions: list[dis.Instruction], depths: list[int], place: int, he
             owner = _path(instructions, depths, i, depths[i])
             return (*owner, str(found.argval)) if owner else ()
         named = found.opname.startswith(("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FAST", "LOAD_DEREF", "STORE_FAST_LOAD_FAST"))
-        name = found.argval[-1] if isinstance(found.argval, tuple) else found.argval  # Python 3.13 joins instructions
+        name = found.argval[-1] if isinstance(found.argval, tuple) else found.argval  # Python 3.13 fuses instructions
         return (name,) if named and isinstance(name, str) else ()
     return ()
 
@@ -115,7 +116,7 @@ def _effect(instruction: dis.Instruction, jump: bool = False) -> int:
 
 
 def _depths(instructions: list[dis.Instruction]) -> list[int]:
-    """Return the depth of the stack before each instruction, relative to the start of its part of the code."""
+    """Return the depth of the stack before each instruction, relative to the start of its section of the code."""
     index = {found.offset: i for i, found in enumerate(instructions)}
     depths: dict[int, int] = {}
     for start in range(len(instructions)):  # exception handlers are not reached from any instruction

@@ -58,7 +58,7 @@ class Flat:
 
 
 def _flat(self: Tensor) -> Flat:
-    """The elements in row-major order, as NumPy's ``ndarray.flat``; setting it writes to all of them.
+    """The elements in row-major order, as NumPy's ``ndarray.flat``; assigning to it writes all elements.
 
     >>> x = rg.zeros(2, 2)
     >>> x.flat[1:3] = [5, 6]

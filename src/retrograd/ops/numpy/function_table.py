@@ -49,10 +49,10 @@ FACTS = set(
     """allclose array_equal array_equiv iscomplexobj isrealobj result_type can_cast may_share_memory shares_memory
     min_scalar_type common_type linalg.matrix_rank einsum_path""".split()  # noqa: SIM905
 )
-FILES = {"save", "savetxt", "savez", "savez_compressed"}  # these write the values of Tensors that require no grad
+FILES = {"save", "savetxt", "savez", "savez_compressed"}  # they accept only Tensors that do not require grad
 
-# NumPy itself computes these functions of integers and bools, which have no gradient; except functions that may return
-# the memory of an argument.
+# On integers and bools, which have no gradient, NumPy itself computes these functions, except those that may return the
+# memory of an argument.
 COMPUTED = {
     name for room in (statistics, mathematics, linear_algebra, fourier, polynomials, ranges) for name in room.RULES
 } - {"real", "imag", "real_if_close", "nan_to_num", "linalg.diagonal", "linalg.lstsq", "trim_zeros"}
@@ -80,7 +80,7 @@ def place_of_out(function: Any) -> int | None:
 def name_of(function: Any) -> str:
     """Return a NumPy function's name in the tables: ``sum``, ``linalg.inv``."""
     name = f"{function.__module__}.{function.__name__}".removeprefix("numpy.")
-    return name.replace("_scimath_impl", "scimath")  # the name of the module since NumPy 2.3
+    return name.replace("_scimath_impl", "scimath")  # the module's name since NumPy 2.3
 
 
 def rule_of(function: Any) -> Callable[..., Any] | None:

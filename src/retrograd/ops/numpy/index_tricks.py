@@ -19,11 +19,11 @@ class Joiner:
     string as the first item gives the axis, the minimum number of dimensions and their position: ``"1,2,0"``.
 
     Derivative: each piece of ``g`` to its operand.
-    Dtype: NumPy's: a range of integers is an int64 array, which makes float64 of float32.
+    Dtype: NumPy's; a range of integers is an int64 array, with which float32 is promoted to float64.
 
     Raises:
-        TypeError: an item is not a Tensor, array, list, number or slice, or it is ``"r"`` or ``"c"`` (matrices).
-        RuntimeError: the shapes do not join.
+        TypeError: an item is not a Tensor, array, list, number or slice, or is ``"r"`` or ``"c"`` (for matrices).
+        RuntimeError: the shapes of the items do not match.
 
     >>> x = rg.tensor([2.0, 3.0], requires_grad=True)
     >>> rg.r_[1.0, x, 0:2]
@@ -46,14 +46,14 @@ class Joiner:
             raise TypeError(f"{self._name}[{items[0]!r}]: NumPy's class matrix is not supported")
         places = [place for place, item in enumerate(items) if not (place == 0 and isinstance(item, str))]
         if not places:
-            raise ValueError(f"{self._name}: expected something to join")
+            raise ValueError(f"{self._name}: expected at least one item to join")
         for place in places:
             if isinstance(items[place], slice):
                 items[place] = np.r_[items[place]]
             elif not is_operand(items[place]) and not isinstance(items[place], (list, tuple)):
                 raise TypeError(f"{self._name}: expected Tensors, arrays, numbers or slices, got {type(items[place])}")
         operands = alike(*[items[place] for place in places])
-        # NumPy joins arrays of positions, which determines shapes and axes.
+        # Let NumPy join arrays of flat positions, which gives the result's shape and order.
         first = 0
         for place, operand in zip(places, operands, strict=True):
             items[place] = np.arange(first, first + operand.array.size).reshape(operand.shape)[()]

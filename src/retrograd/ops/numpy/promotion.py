@@ -38,16 +38,16 @@ def kind_of(value: Any) -> Kind:
 
 @lru_cache(1024)
 def loop_of(ufunc: np.ufunc, kinds: tuple[Kind, ...]) -> tuple[DType, ...]:
-    """Return the dtypes of the inputs and outputs of the loop that NumPy chooses for operands of these kinds.
+    """Return the input and output dtypes of the ufunc loop that NumPy chooses for operands of these kinds.
 
     Raises:
-        TypeError: NumPy has no loop for them.
+        TypeError: NumPy has no loop for these kinds.
     """
     return ufunc.resolve_dtypes((*kinds, *[None] * ufunc.nout))
 
 
 def common_dtype(dtypes: Iterable[DType]) -> DType:
-    """Return the common dtype by NumPy's rules, or by PyTorch's if bfloat16, which NumPy lacks, is among them."""
+    """Return the common dtype by NumPy's rules, or by PyTorch's if one is bfloat16, which NumPy lacks."""
     found: DType | None = None
     for dtype in dtypes:
         if found is None or found is dtype:

@@ -24,7 +24,7 @@ from .ufunc_calls import write_out
 
 
 def with_arrays(value: Any) -> Any:
-    """Return the value with the columns of pandas, and what else NumPy converts, as arrays; itself if it has none."""
+    """Replace pandas columns, and other objects that NumPy would convert, by arrays, also in lists and tuples."""
     if isinstance(value, (list, tuple)):
         items = [with_arrays(item) for item in value]
         if all(item is before for item, before in zip(items, value, strict=True)):

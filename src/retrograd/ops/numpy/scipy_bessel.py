@@ -1,6 +1,6 @@
 """Further ufuncs of scipy.special on Tensors: functions of order ``n``, of complex numbers, integrals and inverses.
 
-The derivatives are those of the NIST Digital Library of Mathematical Functions (DLMF), by the numbers given.
+The derivatives are from the NIST Digital Library of Mathematical Functions (DLMF), whose section numbers are given.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ RULES["kelvin"] = _kelvin
 # Spherical Bessel functions (DLMF 10.51), whose order is an integer
 
 
-# By name, the function and its derivative, each of an order and a point; SciPy's functions convert to arrays.
+# By name, the function and its derivative, as functions of an order and a point; SciPy's functions convert to arrays.
 SPHERICAL: dict[str, tuple[Rule, Rule]] = {}
 
 
@@ -130,7 +130,7 @@ def _spherical(name: str, below: int, above: int) -> None:
 
 
 def _in_dtype_of(n: Array, x: Array) -> Array:
-    """The orders in the dtype of the point, which they do not change."""
+    """The orders in the dtype of the point, so that they do not affect promotion."""
     orders = np.asarray(n.array if isinstance(n, Tensor) else n)
     if bool((orders != np.trunc(orders)).any()):
         raise ValueError(f"the orders of spherical Bessel functions must be integers, got {orders}")

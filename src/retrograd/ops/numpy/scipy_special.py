@@ -1,8 +1,8 @@
 """SciPy's special functions on Tensors: ``scipy.special.beta(a, b)`` is a ufunc, which is looked up by its name.
 
-Functions that exist in Retrograd are called directly; the others are SciPy's with a derivative defined here. This table
-does not import SciPy; the program that calls its functions has done so. Sources of the derivatives: NIST Digital
-Library of Mathematical Functions (DLMF), by the numbers given.
+Functions that exist in Retrograd are called directly; the others are SciPy's with a derivative defined here. This
+module does not import SciPy, since a program that calls SciPy's functions has imported it. The derivatives are from the
+NIST Digital Library of Mathematical Functions (DLMF), whose section numbers are given.
 """
 
 from __future__ import annotations
@@ -48,13 +48,15 @@ def define(
     forward: Rule | None = None,
     loops: bool = False,
 ) -> Primitive:
-    """Define a SciPy function with the derivative for each input (None if unknown), for one of several outputs.
+    """Define a SciPy function, or one of its outputs, with the derivative for each input (None if unknown).
 
-    With ``loops``, inputs keep the dtypes of SciPy's loop, which differ, and the result has the loop's.
+    With ``loops``, inputs and result have the dtypes of SciPy's loop, in which the inputs may differ.
     """
 
     def unknown(g: object) -> NoReturn:
-        raise NotImplementedError(f"{qualified}: the derivative by this order or degree is not known; detach() it")
+        raise NotImplementedError(
+            f"{qualified}: the derivative with respect to this order or degree is not known; detach() the argument"
+        )
 
     def called(*arrays: Array) -> Array:
         return getattr(library_for(arrays[-1] if hasattr(arrays[-1], "dtype") else arrays[0], name), name)(*arrays)
@@ -72,7 +74,7 @@ def _of(primitive: Primitive) -> Callable[..., Tensor]:
 
 
 def _of_integer_order(name: str, primitive: Primitive) -> Callable[..., Tensor]:
-    """Define a Bessel function of integer order; SciPy's truncates other orders."""
+    """Define a Bessel function of integer order; for other orders, which SciPy truncates, raise an error."""
 
     def rule(n: Array, x: Array) -> Tensor:
         order = n.array if isinstance(n, Tensor) else n
@@ -129,7 +131,7 @@ def _gamma_quantile_by_shape(g: Array, a: Array, ans: Array) -> Array:
 
 
 def _beta_slopes(a: Array, b: Array, x: Array) -> tuple[Rule, Rule]:
-    """Return the derivatives of the lower part with respect to ``a`` and ``b``, from the smaller of the two parts."""
+    """Return the derivatives of ``betainc`` by ``a`` and ``b``, computed from the smaller of it and its complement."""
     a, b, x = double(a), double(b), double(x)
 
     def part(a: Array, b: Array) -> Array:
@@ -448,7 +450,7 @@ def _also_complex(ours: Callable[[Tensor], Tensor], theirs: Primitive) -> Callab
 
 
 def real(primitive: Primitive) -> Callable[..., Tensor]:
-    """Wrap a function whose derivative is not valid for complex numbers: they raise an error."""
+    """Wrap a function whose derivative is not valid for complex numbers, so that they raise an error."""
 
     def function(*inputs: Array) -> Tensor:
         for value in inputs:

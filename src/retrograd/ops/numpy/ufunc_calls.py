@@ -19,7 +19,7 @@ from ...core.arrays.dtypes import INEXACT, DType
 from ...core.errors import call_error, describe
 from ...core.tensor.tensor import Tensor
 from ..table.registry import UFUNCS, assign
-from . import scipy_bessel as scipy_bessel  # adds its rules to those of scipy_special
+from . import scipy_bessel as scipy_bessel  # on import, it adds its rules to those of scipy_special
 from . import scipy_special
 from .arguments import tensor, wrapped
 from .bare_arrays import refuse_examples
@@ -66,7 +66,7 @@ UFUNCS.update(
 
 
 def ufunc_name(ufunc: np.ufunc) -> str:
-    """Return the public name, ``np.exp``; for ufuncs of other libraries the bare name."""
+    """Return the public name, such as ``np.exp``; for ufuncs of other libraries the bare name."""
     name = ufunc.__name__
     if getattr(np, name, None) is ufunc:
         return f"np.{name}"
@@ -111,7 +111,7 @@ def called(name: str, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str
     kinds = tuple([kind_of(x) for x in inputs])
     if any(isinstance(kind, np.dtype) and kind.kind == "V" for kind in kinds):
         return function(*inputs, **axis)
-    if scipy_special.is_scipys(ufunc):  # the order of SciPy's loops would make numbers float64
+    if scipy_special.is_scipys(ufunc):  # by the order of SciPy's loops, numbers would become float64
         known = [kind for kind in kinds if isinstance(kind, np.dtype) and kind.kind in INEXACT]
         real = np.zeros(0, common_dtype(known)).real.dtype if known else float
         kinds = tuple([real if kind is float else kind for kind in kinds])
@@ -176,7 +176,7 @@ def writable(name: str, target: object, sources: Any) -> Tensor:
 
 
 def _bare(name: str, source: Tensor) -> Exception:
-    """Return the error for a write to a bare array; in a function of SciPy, it says what to use instead of that."""
+    """Return the error for a write to a bare array; inside a SciPy function, it names an alternative."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__", "").startswith("retrograd."):
         frame = frame.f_back
@@ -191,7 +191,7 @@ def _bare(name: str, source: Tensor) -> Exception:
 
 
 def write_out(name: str, out: Any, result: Any) -> Any:
-    """Write a result to ``out``: a Tensor gets its history; an array cannot have one."""
+    """Write a result to ``out``: a Tensor gets the result's history, which an array cannot have."""
     if isinstance(out, Tensor):
         return assign(name, out, result)
     if result.requires_grad:

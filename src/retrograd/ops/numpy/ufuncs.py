@@ -1,4 +1,4 @@
-"""NumPy's protocol for ufuncs on Tensors: calls with all of their keywords, and the methods ``reduce``, ``accumulate``,
+"""NumPy's protocol for ufuncs on Tensors: calls with any keywords, and the methods ``reduce``, ``accumulate``,
 ``reduceat``, ``outer`` and ``at``.
 
 NumPy itself computes on integers and bools, which have no gradient. For floating Tensors, a method calls the
@@ -65,7 +65,7 @@ def array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: object, **k
         if reflected is not None and isinstance(inputs[0], np.number) and isinstance(inputs[1], Tensor):
             return getattr(inputs[1], reflected)(inputs[0].item())
     others = [value for value in inputs if not is_operand(value)]
-    if others and method not in ("at", "reduceat"):  # lists passed to these methods are indices
+    if others and method not in ("at", "reduceat"):  # in these two methods, lists are indices
         if not all(isinstance(value, (list, tuple)) for value in others):
             return NotImplemented
         inputs = tuple([x if is_operand(x) else y for x, y in zip(inputs, tensors(*inputs), strict=True)])
@@ -75,7 +75,7 @@ def array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: object, **k
     out = kwargs.pop("out", None)
     if isinstance(out, tuple):
         if len(out) != 1:
-            raise TypeError(f"{name} on Tensors: several outputs cannot be given with out=")
+            raise TypeError(f"{name} on Tensors: out= is not supported for several outputs")
         (out,) = out
     for option, usual in (("order", "K"), ("subok", True), ("casting", "same_kind")):
         if kwargs.pop(option, usual) != usual:
@@ -115,10 +115,10 @@ def _alike_and_floating(inputs: tuple[object, ...]) -> bool:
 def _called_where(
     name: str, ufunc: np.ufunc, inputs: tuple[object, ...], kwargs: dict[str, Any], where: object, out: object
 ) -> object:
-    """Compute only the elements selected by ``where``, which alone get gradients, and write them to ``out``."""
+    """Compute only the elements selected by ``where``, and write them to ``out``; other elements get no gradient."""
     if out is None:
         raise TypeError(
-            f"{name} on Tensors: where= leaves elements unset without out=; give out=, such as "
+            f"{name} on Tensors: where= without out= leaves elements uninitialized; pass out=, such as "
             "np.zeros_like(tensor), or use np.where(condition, result, other)"
         )
     *given, chosen = ops.broadcast_tensors(*tensors(*inputs), truth(where))
@@ -180,7 +180,7 @@ def _folded(
     if initial is None and (chosen is not None or not len(rows)):
         initial = ufunc.identity
         if initial is None:
-            raise ValueError(f"{name}: has no identity; pass initial=, the result without elements")
+            raise ValueError(f"{name}: has no identity; pass initial=, the result for no elements")
     parts = list(ops.unbind(rows))
     start = 0 if initial is not None else 1
     result = parts[0] if initial is None else ops.full_like(rows[:1].sum(0), 0) + tensors(rows, initial)[1]
@@ -210,7 +210,7 @@ def _accumulated(name: str, ufunc: np.ufunc, array: Any, axis: int = 0, dtype: A
 
 
 def _reduced_at(name: str, ufunc: np.ufunc, array: object, indices: object, axis: int = 0, dtype: object = None) -> Any:
-    """Reduce from each index up to the next one; if the next is not larger, return the element at the index."""
+    """Reduce from each index up to the next index; if the next index is not larger, return the element at the index."""
     if not _differentiable(name, ufunc, array):
         return wrapped(numpys(name, ufunc.reduceat, [weak(array), weak(indices), axis, dtype], {}))
     x = ops.movedim(tensor(array), axis, 0)
@@ -246,7 +246,7 @@ def update_at(ufunc: np.ufunc, target: object, indices: object, values: object =
         source = source.astype(written.dtype)
         flat = ops.index_put(flat, [tensor(places)], source if ufunc is np.add else -source, True)
     else:
-        for order in _occurrences(places):  # without repeated positions in each of them
+        for order in _occurrences(places):  # no position is repeated within one of these orders
             chosen = tensor(places.reshape(-1)[order])
             taken = () if source is None else (ops.reshape(source, (-1,))[tensor(order)],)
             result = called(name, ufunc, (flat[chosen], *taken), {})
@@ -267,7 +267,7 @@ def _check_written(name: str, ufunc: np.ufunc, written: Tensor, source: Tensor |
 
 
 def _occurrences(places: Any) -> list[Any]:
-    """Yield the positions of the first occurrences of all places, then of the second ones, and so on."""
+    """Yield where each position occurs for the first time, then where for the second time, and so on."""
     flat = places.reshape(-1)
     order = np.argsort(flat, kind="stable")
     ordered = flat[order]

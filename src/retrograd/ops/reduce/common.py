@@ -47,12 +47,12 @@ def count(shape: tuple[int, ...], dim: tuple[int, ...] | None) -> int:
 
 
 def divided(g: Array, n: int) -> Array:
-    """Return ``g / n``, also for counts beyond the range of float16."""
+    """Return ``g / n``, even if n is beyond the range of float16."""
     return g * (1 / n) if n > 65504 and g.dtype == np.float16 else g / n
 
 
 def along(dim: int, part: slice) -> tuple[slice, ...]:
-    """Return an index for a part of one dimension."""
+    """Return an index that selects a part of one dimension."""
     return (slice(None),) * dim + (part,)
 
 

@@ -30,8 +30,8 @@ def diff(
 
     Args:
         n: the number of repetitions; 0 returns a copy.
-        prepend: values to concatenate before the input, of its shape except along ``dim``.
-        append: values to concatenate after the input.
+        prepend: values to concatenate before the input, with the input's shape except along ``dim``.
+        append: values to concatenate after the input, likewise.
 
     Raises:
         RuntimeError: the input is 0-d, ``n`` is negative, or ``prepend`` or ``append`` differs in another dimension.
@@ -68,7 +68,7 @@ def diff(
 def _beside(x: Tensor, part: Operand, argument: str) -> Tensor:
     part = operand(part, argument)
     if part.array.ndim != x.array.ndim:
-        raise RuntimeError(f"{argument} {describe(part)} must have as many dimensions as {describe(x)}")
+        raise RuntimeError(f"{argument} {describe(part)} must have the same number of dimensions as {describe(x)}")
     return part
 
 
@@ -86,7 +86,7 @@ def _areas(y: Operand, x: Operand | None, dx: Number | Tensor | None, dim: Dim) 
         raise RuntimeError(f"bools are not supported, got {describe(values)}")
     dim = dimension(dim, values.array.ndim)
     if x is not None and dx is not None:
-        raise TypeError("got both x and dx")
+        raise TypeError("pass x or dx, got both")
     step: Any = dx
     if x is not None:
         points = _lengthwise(operand(x, "x"), values.ndim, dim)
@@ -102,12 +102,13 @@ def _areas(y: Operand, x: Operand | None, dx: Number | Tensor | None, dim: Dim) 
 def trapezoid(y: Operand, x: Operand | None = None, *, dx: Number | Tensor | None = None, dim: Dim = -1) -> Tensor:
     """``sum_i (y_i + y_(i+1)) / 2 (x_(i+1) - x_i)`` along ``dim``: the integral by the trapezoidal rule.
 
-    Derivative: y: ``g`` times half the distance of the neighbors; x: ``g (y_(i-1) - y_(i+1)) / 2`` at inner points.
-    Shape: y of at least one dimension, x of its length or of a shape that broadcasts; ``dim`` is removed.
+    Derivative: y: ``g`` times half the distance between the neighbors; x: ``g (y_(i-1) - y_(i+1)) / 2`` at inner
+    points.
+    Shape: y has at least one dimension, x is a vector of y's length or broadcasts with y; ``dim`` is removed.
 
     Args:
         y: the values.
-        x: the points; by default at distance ``dx``.
+        x: the points; by default points at distance ``dx``.
         dx: the distance between points, 1 by default.
 
     Raises:
@@ -129,7 +130,7 @@ def cumulative_trapezoid(
     """``z_k = sum_(i <= k) (y_i + y_(i+1)) / 2 (x_(i+1) - x_i)`` along ``dim``: the running integral.
 
     Derivative: that of ``trapezoid``, summed over the ``g_k`` that contain an area.
-    Shape: y of at least one dimension, x as in ``trapezoid``; the result is one shorter along ``dim``.
+    Shape: as in ``trapezoid``, but the result keeps ``dim``, which is one shorter.
 
     >>> rg.cumulative_trapezoid(rg.tensor([1.0, 2.0, 3.0]))
     tensor([1.5, 4. ])
@@ -148,11 +149,11 @@ def gradient(
 ) -> tuple[Tensor, ...]:
     """``(f(x + h) - f(x - h)) / (2 h)``: the derivative of a sampled function along each dimension.
 
-    At unequal distances ``(h1^2 f(x + h2) - h2^2 f(x - h1) + (h2^2 - h1^2) f(x)) / (h1 h2 (h1 + h2))``,
-    of second order; at the edges one-sided differences of first or second order.
+    For unequal distances h1 and h2, ``(h1^2 f(x + h2) - h2^2 f(x - h1) + (h2^2 - h1^2) f(x)) / (h1 h2 (h1 + h2))``.
+    These differences are of second order; at the edges, one-sided differences of first or second order are used.
 
-    Derivative: input: the transpose of this linear map; spacing: through the formulas.
-    Shape: any; a result of the input's shape per dimension.
+    Derivative: input: the transpose of this linear map; spacing: that of the formulas.
+    Shape: any; for each dimension a result of the input's shape.
 
     Args:
         input: the values of the function.
@@ -217,5 +218,5 @@ def _derivative(x: Tensor, spacing: Any, dim: int, edge_order: int) -> Tensor:
 
 
 def _edge(f0: Any, f1: Any, f2: Any, h1: Any, h2: Any) -> Any:
-    """Return the derivative at the first of three points, of second order."""
+    """Return the derivative at the first of three points, by a difference of second order."""
     return (-(2 * h1 + h2) / (h1 * (h1 + h2))) * f0 + ((h1 + h2) / (h1 * h2)) * f1 - (h1 / (h2 * (h1 + h2))) * f2

@@ -86,10 +86,10 @@ MAX, MIN = picking("max"), picking("min")
 def amax(input: Operand, dim: Dims = (), keepdim: bool = False) -> Tensor:
     """``max_i x_i`` over all dimensions, one, or several; NaN if an element is NaN.
 
-    Derivative: ``g`` at the largest element; ties share it evenly; NaN where the result is.
+    Derivative: ``g`` at the largest element, shared evenly by ties; NaN where the result is NaN.
 
     Raises:
-        RuntimeError: there are no elements at all.
+        RuntimeError: the input has no elements and no ``dim`` is given.
         IndexError: a dimension has no elements, or is out of range.
 
     >>> rg.amax(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), dim=1)
@@ -104,7 +104,7 @@ def amax(input: Operand, dim: Dims = (), keepdim: bool = False) -> Tensor:
 def amin(input: Operand, dim: Dims = (), keepdim: bool = False) -> Tensor:
     """``min_i x_i`` over all dimensions, one, or several; NaN if an element is NaN.
 
-    Derivative: ``g`` at the smallest element; ties share it evenly; NaN where the result is.
+    Derivative: ``g`` at the smallest element, shared evenly by ties; NaN where the result is NaN.
 
     >>> rg.amin(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), dim=1)
     tensor([1., 3.])
@@ -196,10 +196,10 @@ def max_(
 def max_(
     input: Operand, dim: Dim | Tensor | None = None, keepdim: bool = False, *, other: Operand | None = None
 ) -> Tensor | ValuesIndices:
-    """``max_i x_i`` of all elements; ``max(x, dim)`` along a dimension, ``max(x, y)`` elementwise. NaN if there is any.
+    """``max_i x_i`` of all elements; ``max(x, dim)`` along a dimension, ``max(x, y)`` elementwise. NaN if any x is NaN.
 
-    Derivative: ``max(x)``: ``g`` at the largest element, ties share it evenly; ``max(x, dim)``: ``g`` at the element
-    that the index names; ``max(x, y)``: as ``maximum``.
+    Derivative: ``max(x)``: ``g`` at the largest element, shared evenly by ties; ``max(x, dim)``: ``g`` at the element
+    with the returned index; ``max(x, y)``: that of ``maximum``.
 
     Args:
         dim: the dimension; a Tensor is interpreted as ``other``.
@@ -230,10 +230,10 @@ def min_(
 def min_(
     input: Operand, dim: Dim | Tensor | None = None, keepdim: bool = False, *, other: Operand | None = None
 ) -> Tensor | ValuesIndices:
-    """``min_i x_i`` of all elements; ``min(x, dim)`` along a dimension, ``min(x, y)`` elementwise. NaN if there is any.
+    """``min_i x_i`` of all elements; ``min(x, dim)`` along a dimension, ``min(x, y)`` elementwise. NaN if any x is NaN.
 
-    Derivative: ``min(x)``: ``g`` at the smallest element, ties share it evenly; ``min(x, dim)``: ``g`` at the element
-    that the index names; ``min(x, y)``: as ``minimum``.
+    Derivative: ``min(x)``: ``g`` at the smallest element, shared evenly by ties; ``min(x, dim)``: ``g`` at the element
+    with the returned index; ``min(x, y)``: that of ``minimum``.
 
     >>> rg.min(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), 1).values
     tensor([1., 3.])
@@ -253,9 +253,9 @@ class MinMax(NamedTuple):
 
 @operator(real=True, like=max_)
 def aminmax(input: Operand, *, dim: Dim | None = None, keepdim: bool = False) -> MinMax:
-    """``(min_i x_i, max_i x_i)``, of all elements or along ``dim``; NaN if there is any.
+    """``(min_i x_i, max_i x_i)``, of all elements or along ``dim``; NaN if an element is NaN.
 
-    Derivative: as ``amin`` and ``amax``: ties share ``g`` evenly.
+    Derivative: those of ``amin`` and ``amax``: ties share ``g`` evenly.
     Shape: any; the results are 0-d, or without the dimension (length 1 with ``keepdim``).
 
     Args:

@@ -26,7 +26,7 @@ from ..table.types import Operand
 def histc(input: Operand, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     """``y_b = sum_i [e_b <= x_i < e_(b+1)]``: the number of elements in each of ``bins`` equal intervals.
 
-    Intervals are closed on the left, the last one on both sides. Elements outside are ignored.
+    Intervals contain their left end, and the last one also its right end. Elements outside the range are ignored.
 
     Shape: any; the result is (bins).
 
@@ -54,7 +54,7 @@ def histc(input: Operand, bins: int = 100, min: float = 0, max: float = 0) -> Te
     if low == high:
         low, high = low - 1, high + 1
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
-        raise RuntimeError(f"the range [{low}, {high}] is not finite or empty")
+        raise RuntimeError(f"the range [{low}, {high}] is empty or not finite")
     flat = array.reshape(-1)
     flat = flat[(flat >= low) & (flat <= high)]
     place = xp.minimum(((flat - low) * (bins / (high - low))).astype(np.int64), bins - 1)
@@ -67,10 +67,10 @@ def bincount(input: Operand, weights: Operand | None = None, minlength: int = 0)
     """``y_n = sum_i [x_i = n] weights_i``: the number of occurrences of 0, 1, 2, ..., or the sums of their weights.
 
     Shape: input and ``weights`` (n); the result has the length ``max(minlength, max(input) + 1)``.
-    Dtype: integers; the result is int64, with ``weights`` float64 (float32 for float32).
+    Dtype: integers; the result is int64, or with ``weights`` float64 (float32 if the weights are).
 
     Args:
-        input: the numbers, not negative.
+        input: non-negative integers.
         weights: the weight of each element, 1 by default.
         minlength: the minimum length of the result.
 
@@ -87,7 +87,7 @@ def bincount(input: Operand, weights: Operand | None = None, minlength: int = 0)
     if array.dtype.kind not in "iu":
         raise NotImplementedError(f"expected integers, got {describe(x)}")
     if array.ndim != 1 or (array.size and bool((array < 0).any())):
-        raise RuntimeError(f"expected one dimension of integers that are not negative, got {describe(x)}")
+        raise RuntimeError(f"expected a vector of non-negative integers, got {describe(x)}")
     if minlength < 0:
         raise RuntimeError(f"minlength must not be negative, got {minlength}")
     heavy = None if weights is None else operand(weights, "weights").array
@@ -119,14 +119,14 @@ def _points(input: object, name: str) -> Any:
 
 
 def _edges(x: Array, bins: object, bounds: Sequence[float] | None) -> Array:
-    """Return the edges along one dimension: as given, or of ``bins`` equal intervals over the bounds or range of x."""
+    """Return the given edges along one dimension, or those of ``bins`` equal intervals over bounds or range of x."""
     xp = array_module(x)
     if isinstance(bins, Tensor) or hasattr(bins, "ndim"):
         edges = operand(bins, "bins").array
         if edges.ndim != 1 or not edges.size:
-            raise RuntimeError(f"bins must be a number or one dimension of edges, got {describe(edges)}")
+            raise RuntimeError(f"bins must be a number or a vector of edges, got {describe(edges)}")
         if edges.dtype != x.dtype:
-            raise RuntimeError(f"input and bins must have one dtype, got {describe(x)} and {describe(edges)}")
+            raise RuntimeError(f"input and bins must have the same dtype, got {describe(x)} and {describe(edges)}")
         if edges.size > 1 and not bool((edges[1:] >= edges[:-1]).all()):
             raise RuntimeError("the edges of the bins must ascend")
         return edges
@@ -147,7 +147,7 @@ def _edges(x: Array, bins: object, bounds: Sequence[float] | None) -> Array:
 
 
 def _histogram(points: Array, edges: list[Array], weight: Array | None, density: bool) -> Array:
-    """Count ``points`` (count, dimensions). Points outside of all bins and NaN are ignored; last bins are closed."""
+    """Count ``points`` (count, dimensions). Points outside of all bins, and NaN, are ignored."""
     xp = array_module(points)
     counts = tuple(len(edge) - 1 for edge in edges)
     inside = xp.ones(len(points), bool)
@@ -171,7 +171,7 @@ def _weight(weight: Tensor | None, shape: tuple[int, ...], x: Array) -> Any:
         return None
     heavy = operand(weight, "weight").array
     if heavy.dtype != x.dtype:
-        raise RuntimeError(f"input and weight must have one dtype, got {describe(x)} and {describe(heavy)}")
+        raise RuntimeError(f"input and weight must have the same dtype, got {describe(x)} and {describe(heavy)}")
     if heavy.shape != shape:
         raise RuntimeError(f"the weight must have shape {shape}, got {describe(heavy)}")
     return heavy
@@ -191,7 +191,7 @@ def histogram(
 
     Elements outside of all intervals are ignored.
 
-    Shape: any; ``(bins,)`` and ``(bins + 1,)``.
+    Shape: any to ``(bins,)`` and ``(bins + 1,)``.
     Dtype: real floating; the result has the input's dtype.
 
     Args:
@@ -199,7 +199,7 @@ def histogram(
         range: the first and the last edge of equal intervals; by default the smallest and the largest
             element, or a range of length 1 if they are equal.
         weight: the weight of each element, in the input's shape and dtype; by default 1.
-        density: whether to divide by the sum and by the widths, so that the integral is 1.
+        density: whether to divide by the sum and by the widths of the intervals, so that the integral is 1.
 
     Returns: (hist, bin_edges).
 
@@ -233,7 +233,7 @@ def histogramdd(
 ) -> HistogramddResult:
     """The number of points, or their weight, in each box of a grid: ``histogram`` in several dimensions.
 
-    Shape: ``(..., d)`` for points of ``d`` coordinates; ``(bins_1, ..., bins_d)`` and ``d`` times ``(bins_i + 1,)``.
+    Shape: ``(..., d)`` for points with d coordinates to ``(bins_1, ..., bins_d)`` and d edges ``(bins_i + 1,)``.
 
     Args:
         bins: per dimension the number of equal intervals (one number for all), or their ascending edges.
@@ -241,7 +241,7 @@ def histogramdd(
         weight: the weight of each point, in the input's shape without the last dimension; by default 1.
         density: whether to divide by the sum and by the volumes of the boxes, so that the integral is 1.
 
-    Returns: (hist, bin_edges), the second a tuple.
+    Returns: (hist, bin_edges), where bin_edges is a tuple.
 
     Raises:
         RuntimeError: bins, range or weight have a wrong length or shape.

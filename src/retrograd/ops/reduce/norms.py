@@ -82,7 +82,7 @@ def p_norm(x: Tensor, p: float, dim: Dims | None, keepdim: bool) -> Tensor:
         x = abs(x)
     axes = reduced(dim, x.array.ndim)
     if (p < 0 or p == INFINITY) and count(x.array.shape, axes) == 0:
-        raise RuntimeError(f"the {p} norm of no elements does not exist, got {describe(x)} with dim={dim}")
+        raise RuntimeError(f"the {p} norm of no elements is undefined, got {describe(x)} with dim={dim}")
     return apply(NORM, (x,), {"p": float(p), "dim": axes, "keepdim": keepdim})
 
 
@@ -93,7 +93,7 @@ def vector_norm(
 ) -> Tensor:
     """``(sum_i |x_i|^ord)^(1/ord)`` of all elements as one vector, or over one or several dimensions.
 
-    Derivative: as ``norm``.
+    Derivative: that of ``norm``.
 
     Args:
         x: the elements of the vector.
@@ -110,10 +110,10 @@ def vector_norm(
 
 @operator(args="input one vector, other vector")
 def dist(input: Operand, other: Operand, p: float = 2) -> Tensor:
-    """``norm(input - other, p)``: the distance of two vectors of all elements.
+    """``norm(input - other, p)``: the distance between the two inputs as vectors.
 
-    Derivative: input: as ``norm`` at the difference; other: the negative. So 0 where the distance is 0.
-    Shape: any that broadcast; the result is 0-d.
+    Derivative: input: that of ``norm`` at the difference, 0 where the distance is 0; other: the negative of that.
+    Shape: the inputs broadcast; the result is 0-d.
     Dtype: floating and complex, whose distance is real.
 
     Args:
@@ -133,10 +133,10 @@ def renorm(input: Operand, p: float, dim: Dim, maxnorm: float) -> Tensor:
     """``x_i min(1, maxnorm / norm(x_i))`` for every slice ``x_i`` along ``dim``.
 
     Derivative: ``g`` where the norm is at most ``maxnorm``; elsewhere that of ``maxnorm x / norm(x)``.
-    Shape: at least 2 dimensions; the result has the input's.
+    Shape: at least 2 dimensions; the result has the input's shape.
 
     Args:
-        input: the slices.
+        input: the Tensor of slices.
         p: the order of the norm, positive.
         dim: the dimension whose slices are scaled.
         maxnorm: the largest norm, at least 0.

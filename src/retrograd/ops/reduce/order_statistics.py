@@ -56,13 +56,13 @@ KTHVALUE, MEDIAN, NANMEDIAN, MODE = picking("kthvalue"), picking("median"), pick
 def kthvalue(input: Operand, k: int, dim: Dim = -1, keepdim: bool = False) -> ValuesIndices:
     """``sort(input, dim)[k - 1]``: the ``k``-th smallest element along ``dim``, and its index.
 
-    NaN counts as the largest.
+    NaN counts as the largest element.
 
-    Derivative: ``g`` at the element with the index; equal elements are counted in their order.
-    Shape: any; the results are without the dimension (length 1 with ``keepdim``).
+    Derivative: ``g`` at the element with the index; equal elements are ranked in their order.
+    Shape: any; the dimension is removed, or has length 1 with ``keepdim``.
 
     Args:
-        k: the rank, from 1.
+        k: the rank, counted from 1.
 
     Returns:
         The named tuple ``(values, indices)``.
@@ -111,7 +111,7 @@ def _median_index(x: Array, dim: int, ignore_nan: bool) -> Array:
     return _column(order, place, dim)
 
 
-# x - x.detach(), which is NaN for infinite elements.
+# Zero with the gradient of x; x - x.detach() would be NaN for infinite elements.
 _ZERO_WITH_GRADIENT = unary("median", np.zeros_like, lambda g: g, promote=None)
 
 
@@ -158,7 +158,7 @@ def median(input: Operand, dim: None = None, keepdim: bool = False) -> Tensor: .
 def median(input: Operand, dim: Dim | None = None, keepdim: bool = False) -> Tensor | ValuesIndices:
     """``sort(x)[(n - 1) // 2]`` of all elements, or along ``dim``: the lower of two medians; NaN if an element is NaN.
 
-    Derivative: without ``dim``, ``g`` in equal parts at all elements equal to the median; with ``dim``, ``g`` at the
+    Derivative: without ``dim``, ``g`` shared evenly by all elements equal to the median; with ``dim``, ``g`` at the
     element with the index.
 
     Returns:
@@ -183,7 +183,7 @@ def nanmedian(input: Operand, dim: None = None, keepdim: bool = False) -> Tensor
 def nanmedian(input: Operand, dim: Dim | None = None, keepdim: bool = False) -> Tensor | ValuesIndices:
     """``median`` of the elements that are not NaN; NaN if there are none.
 
-    Derivative: as ``median``.
+    Derivative: that of ``median``.
 
     >>> rg.nanmedian(rg.tensor([3.0, float("nan"), 1.0]))
     tensor(1.)
@@ -193,7 +193,7 @@ def nanmedian(input: Operand, dim: Dim | None = None, keepdim: bool = False) -> 
 
 @operator(real=True, dtype="indices", like=kthvalue)
 def mode(input: Operand, dim: Dim = -1, keepdim: bool = False) -> ValuesIndices:
-    """``argmax_v sum_i [x_i = v]``: the most frequent element along ``dim`` (the smallest of ties) and its last index.
+    """``argmax_v sum_i [x_i = v]``: the most frequent element along ``dim`` (the smallest if tied) and its last index.
 
     Derivative: ``g`` at the element with the index.
 
@@ -292,19 +292,20 @@ def quantile(
 ) -> Tensor:
     """``x_(k) + (r - k) (x_(k+1) - x_(k))`` at rank ``r = q (n - 1)``, ``k = floor(r)``, of the sorted elements.
 
-    Derivative: input: ``g`` times the interpolation weights at the two neighbors; q: ``g (n - 1)`` times
-    their difference, 0 where the rank is an integer or rounded.
-    Shape: any; the result is without the dimension (length 1 with ``keepdim``); a 1-d q prepends a dimension.
-    Dtype: float32 and float64, the same for q; preserved.
+    Derivative: input: ``g`` times the interpolation weights at the two neighbors; q: ``g (n - 1)`` times the difference
+    of the neighbors, 0 where the rank is an integer or is rounded.
+    Shape: any; the dimension is removed, or has length 1 with ``keepdim``; a 1-d q prepends a dimension.
+    Dtype: float32 and float64, the same for input, q and result.
 
     Args:
         q: a number or a 1-dimensional Tensor, in ``[0, 1]``.
         dim: the dimension, by default the flattened input.
-        interpolation: between the two neighbors of a fractional rank: ``"linear"``, ``"lower"``, ``"higher"``,
-            ``"midpoint"`` or ``"nearest"``.
+        interpolation: how to choose a value between the two neighbors of a fractional rank: ``"linear"``, ``"lower"``,
+            ``"higher"``, ``"midpoint"`` or ``"nearest"``.
 
     Raises:
-        RuntimeError: a dtype is wrong, the input is empty, ``q`` is outside ``[0, 1]``, or ``interpolation`` unknown.
+        RuntimeError: a dtype is wrong, the input is empty, ``q`` is outside ``[0, 1]``, or ``interpolation`` is
+            not one of these.
 
     >>> rg.quantile(rg.tensor([1.0, 2.0, 3.0, 4.0]), 0.5)
     tensor(2.5)
@@ -323,7 +324,7 @@ def nanquantile(
 ) -> Tensor:
     """``quantile`` of the elements that are not NaN; NaN if there are none.
 
-    Derivative: as ``quantile``.
+    Derivative: that of ``quantile``.
 
     >>> rg.nanquantile(rg.tensor([1.0, float("nan"), 3.0]), 0.5)
     tensor(2.)

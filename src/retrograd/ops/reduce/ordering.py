@@ -17,8 +17,8 @@ from ...core.arrays import Array
 from ...core.arrays.fp_warnings import silent
 from ...kernels.runtime.threads import in_shares
 
-LARGE = 1 << 12  # elements from which sorting words is faster than a stable argsort
-BLOCK = 1 << 15  # elements of a block, whose words fit in the cache
+LARGE = 1 << 12  # from this number of elements on, sorting words is faster than a stable argsort
+BLOCK = 1 << 15  # the number of elements in a block, whose words fit in the cache
 PLACES = 0xFFFFFFFF  # the bits of a word that hold the index
 
 Work = Callable[[Any], Any]  # a function from rows (r, n) to the requested indices of each row
@@ -147,7 +147,7 @@ def _candidates(rows: Array, k: int, descending: bool) -> Array:
 
 def _at(rows: Array, k: int) -> Array:
     found = rows.argpartition(k, axis=-1)[:, k : k + 1]
-    tied = np.count_nonzero(rows == np.take_along_axis(rows, found, axis=-1), axis=-1) != 1  # NaN counts as tied
+    tied = np.count_nonzero(rows == np.take_along_axis(rows, found, axis=-1), axis=-1) != 1  # NaN counts as a tie
     if tied.any():
         found[tied] = rows[tied].argsort(axis=-1, kind="stable")[:, k : k + 1]
     return found

@@ -32,13 +32,13 @@ shared[:] = [summed]
 
 
 def _repeated(g: Array, shape: tuple[int, ...], dim: tuple[int, ...] | None, keepdim: bool) -> Array:
-    """Return the cotangent of a sum broadcast to the shape of the input, as a view unless that is small."""
+    """Return the cotangent of a sum broadcast to the shape of the input, as a view unless it is small."""
     if isinstance(g, (np.ndarray, np.generic)) and count(shape, None) < LONG:
         out = np.empty(shape, g.dtype)
         out[...] = kept(g, shape, dim, keepdim)
         return out
     if dim is None and g.__class__ is np.ndarray and g.size == 1:
-        return np.ndarray(shape, g.dtype, g, 0, (0,) * len(shape))  # ten times faster than broadcast_to
+        return np.ndarray(shape, g.dtype, g, 0, (0,) * len(shape))  # 10x faster than broadcast_to
     return np.broadcast_to(kept(g, shape, dim, keepdim), shape)
 
 
@@ -87,8 +87,8 @@ MEAN = Primitive(
 def sum_(input: Operand, dim: Dims | None = None, keepdim: bool = False, *, dtype: DTypeLike | None = None) -> Tensor:
     """``sum_i x_i`` over all dimensions, one, or several.
 
-    float32 is summed pairwise along contiguous memory and in blocks elsewhere: the error stays near one rounding, also
-    for millions of elements. float16 is summed in float32.
+    float32 is summed pairwise along contiguous memory and in blocks elsewhere: the error stays near one rounding error,
+    even for millions of elements. float16 is summed in float32.
 
     Derivative: ``g``, repeated along the reduced dimensions.
 
@@ -113,7 +113,7 @@ def mean(input: Operand, dim: Dims | None = None, keepdim: bool = False, *, dtyp
     Derivative: ``g / n``, repeated along the reduced dimensions.
 
     Raises:
-        RuntimeError: the input holds integers and no floating ``dtype`` is given; a dimension appears twice.
+        RuntimeError: the input holds integers and no floating ``dtype`` is given, or a dimension appears twice.
 
     >>> rg.mean(rg.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
     tensor([2., 3.])
@@ -134,7 +134,7 @@ def _prod(x: Array, dim: int | None = None, keepdim: bool = False) -> Array:
 
 
 def _prod_vjp(g: Array, x: Array, dim: int | None, keepdim: bool) -> Array:
-    """Return the cotangent times the product of the other elements, which is correct for zeros, too."""
+    """Return the cotangent times the product of the other elements, which is correct even for zeros."""
     from .scans import product_of_others
 
     if dim is None:
@@ -156,8 +156,8 @@ PROD = Primitive("prod", _prod, "x", [_prod_vjp], signals=True, contiguous=True,
 def prod(input: Operand, dim: Dim | None = None, keepdim: bool = False, *, dtype: DTypeLike | None = None) -> Tensor:
     """``prod_i x_i``, of all elements or along one dimension.
 
-    Derivative: ``g`` times the product of the other elements, without a division: correct for zeros, to every
-    order.
+    Derivative: ``g`` times the product of the other elements, without a division, so that derivatives of every order
+    are correct for zeros.
 
     >>> x = rg.tensor([2.0, 0.0, 4.0], requires_grad=True)
     >>> rg.prod(x).backward()
@@ -187,10 +187,10 @@ def nansum(input: Operand, dim: Dims | None = None, keepdim: bool = False, *, dt
     """``sum_i x_i`` over the elements that are not NaN.
 
     Derivative: ``g``, repeated along the reduced dimensions; 0 for NaN.
-    Dtype: floating; the result for integers and bools is int64.
+    Dtype: floating, integers and bools; the result for integers and bools is int64.
 
     Raises:
-        RuntimeError: the input is complex; a dimension appears twice.
+        RuntimeError: the input is complex, or a dimension appears twice.
 
     >>> rg.nansum(rg.tensor([1.0, float("nan"), 2.0]))
     tensor(3.)
@@ -256,7 +256,7 @@ def all_(input: Operand, dim: Dims | None = None, keepdim: bool = False) -> Tens
     Dtype: any; the result is bool, but uint8 for uint8 (as in PyTorch).
 
     Args:
-        input: the elements that are tested.
+        input: the elements to test.
         dim: a dimension or several, by default all; ``()`` reduces none.
 
     >>> rg.all(rg.tensor([[1, 1], [0, 1]]), dim=1)
@@ -282,7 +282,7 @@ def count_nonzero(input: Operand, dim: Dims | None = None) -> Tensor:
     Shape: any; the reduced dimensions are removed.
 
     Args:
-        input: the elements that are counted.
+        input: the elements to count.
 
     >>> rg.count_nonzero(rg.tensor([[0, 2], [1, 3]]), dim=0)
     tensor([1, 2])
@@ -294,7 +294,7 @@ def count_nonzero(input: Operand, dim: Dims | None = None) -> Tensor:
 
 
 def _folded(bits: Array) -> Array:
-    """Return the exclusive or along the last dimension, by halves."""
+    """Return the exclusive or along the last dimension, by combining halves."""
     while bits.shape[-1] > 1:
         half = bits.shape[-1] // 2
         rest = bits[..., 2 * half :]
@@ -314,7 +314,7 @@ def hash_tensor(input: Operand, dim: Dims | None = None, *, keepdim: bool = Fals
     Dtype: real; the result is uint64.
 
     Args:
-        input: the elements.
+        input: the elements to combine.
         mode: 0, exclusive or, is the only mode.
 
     Raises:

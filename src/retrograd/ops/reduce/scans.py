@@ -23,7 +23,7 @@ from .sorting import ValuesIndices, picking, selected
 
 
 def shifted(x: Array, dim: int, first: float) -> Array:
-    """Return x shifted by one along ``dim``: ``first, x[0], x[1], ...`` without the last element."""
+    """Return x shifted by one along ``dim``: ``first, x[0], x[1], ...``, without the last element of x."""
     shape = x.shape[:dim] + (min(1, x.shape[dim]),) + x.shape[dim + 1 :]
     start = array_module(x).full(shape, first, x.dtype)
     return np.concatenate([start, x[along(dim, slice(0, -1))]], dim)
@@ -81,7 +81,7 @@ RECURRENCE = Primitive(
 
 
 def _accumulated(ufunc: np.ufunc, x: Array, dim: int) -> Any:
-    """Return cumulative results; they cannot be pairwise and use double precision, as in PyTorch."""
+    """Return cumulative results, in double precision as in PyTorch, since scans cannot sum pairwise."""
     method = getattr(x, "cumsum" if ufunc is np.add else "cumprod")
     if x.dtype.kind in FLOATING and x.dtype.itemsize < 8:
         return method(axis=dim, dtype=np.float64).astype(x.dtype)
@@ -119,7 +119,7 @@ CUMPROD = Primitive(
 
 @of_others
 def product_of_others(x: Array, dim: int) -> Array:
-    """Return for each element the product of all others along ``dim``, without a division, which fails at zeros."""
+    """Return for each element the product of all others along ``dim``, without division, which would fail at zeros."""
     before = CUMPROD(shifted(x, dim, 1), dim=dim)
     after = CUMPROD(shifted(np.flip(x, dim), dim, 1), dim=dim)
     return before * np.flip(after, dim)
@@ -140,7 +140,7 @@ def _scan(primitive: Primitive, input: Operand, dim: Dim, dtype: DTypeLike | Non
 def cumsum(input: Operand, dim: Dim, *, dtype: DTypeLike | None = None) -> Tensor:
     """``y_i = x_0 + ... + x_i`` along ``dim``.
 
-    float16 and float32 run in double precision and are rounded once.
+    float16 and float32 are summed in double precision and rounded once.
 
     Derivative: ``sum_(k >= i) g_k``, the cumulative sum of ``g`` from the end.
 
@@ -155,7 +155,7 @@ def _scan_in_place(name: str, scan: Callable[..., Tensor]) -> None:
     def write(self: Tensor, dim: Dim, *, dtype: DTypeLike | None = None) -> Tensor:
         own = self.array.dtype
         if dtype is not None and as_dtype(dtype) != own:
-            raise RuntimeError(f"the dtype of the result, {as_dtype(dtype)}, must be that of the written Tensor, {own}")
+            raise RuntimeError(f"dtype={as_dtype(dtype)} differs from the dtype of the written Tensor, {own}")
         return assign(name, self, scan(self, dim, dtype=own))
 
     tensor_method(inplace_method(name, write), name + "_")
@@ -165,8 +165,8 @@ def _scan_in_place(name: str, scan: Callable[..., Tensor]) -> None:
 def cumprod(input: Operand, dim: Dim, *, dtype: DTypeLike | None = None) -> Tensor:
     """``y_i = x_0 * ... * x_i`` along ``dim``.
 
-    Derivative: ``x_0 ... x_(i-1) sum_(k >= i) g_k x_(i+1) ... x_k``, without a division: correct for zeros, to
-    every order.
+    Derivative: ``x_0 ... x_(i-1) sum_(k >= i) g_k x_(i+1) ... x_k``, without a division, so that derivatives of every
+    order are correct for zeros.
 
     >>> x = rg.tensor([2.0, 0.0, 3.0], requires_grad=True)
     >>> rg.cumprod(x, 0).sum().backward()
@@ -207,7 +207,7 @@ def _extremes(primitive: Primitive, combine: np.ufunc, input: Operand, dim: Dim)
 def cummax(input: Operand, dim: Dim) -> ValuesIndices:
     """``y_i = max(x_0, ..., x_i)`` along ``dim``, with its index; NaN from the first NaN on.
 
-    Derivative: ``g`` summed at the element with the index, the last of equal elements.
+    Derivative: each ``g`` is added at the element with the returned index, the last of equal elements.
 
     Returns:
         The named tuple ``(values, indices)``.
@@ -252,7 +252,7 @@ def _complex_logaddexp(x: Array, y: Array) -> Array:
 def _logcumsumexp(x: Array, dim: int, backward: bool) -> Array:
     if x.dtype.kind == "c":
         return running(_complex_logaddexp, x.astype(np.complex128), dim).astype(x.dtype)
-    return running(np.logaddexp, x.astype(np.result_type(x, np.float64)), dim).astype(x.dtype)  # in double
+    return running(np.logaddexp, x.astype(np.result_type(x, np.float64)), dim).astype(x.dtype)  # in float64
 
 
 LOGCUMSUMEXP = Primitive(
@@ -264,8 +264,8 @@ LOGCUMSUMEXP = Primitive(
 def logcumsumexp(input: Operand, dim: Dim) -> Tensor:
     """``y_i = log(exp(x_0) + ... + exp(x_i))`` along ``dim``, without overflow; in double precision, rounded once.
 
-    Derivative: ``sum_(k >= i) g_k exp(x_i - y_k)``; NaN at infinities that are their own running result, as in PyTorch:
-    at ``inf`` and at a ``-inf`` that no number precedes.
+    Derivative: ``sum_(k >= i) g_k exp(x_i - y_k)``; NaN, as in PyTorch, at ``inf`` and at a ``-inf`` that is preceded
+    only by ``-inf``.
 
     Args:
         input: the exponents.

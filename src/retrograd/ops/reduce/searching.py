@@ -55,13 +55,13 @@ def unique(
     """``{x_i}``: the distinct elements in ascending order, or the distinct slices along ``dim``. NaN differ from NaN.
 
     Derivative: ``g`` of each element at its first occurrence; 0 elsewhere.
-    Shape: any; 1-dimensional without ``dim``, else the input's except for the length of ``dim``.
+    Shape: any; without ``dim`` the result is 1-dimensional, else it has the input's shape except along ``dim``.
     Dtype: any, preserved; indices and counts are int64.
 
     Args:
         return_inverse: also return, per element (slice), its index among the distinct elements.
-        return_counts: also return the number of occurrences of each.
-        dim: the dimension of the slices; by default the flattened input's elements.
+        return_counts: also return the number of occurrences of each result.
+        dim: the dimension of the slices; None compares the elements of the flattened input.
 
     Returns:
         The elements, or a tuple ``(elements, inverse, counts)`` of the requested results.
@@ -99,11 +99,11 @@ def unique_consecutive(
 def unique_consecutive(
     input: Operand, return_inverse: bool = False, return_counts: bool = False, dim: Dim | None = None
 ) -> Tensor | tuple[Tensor, ...]:
-    """``x_i`` with ``x_i != x_(i-1)``: only the first of consecutive equal elements, or slices.
+    """``x_i`` with ``x_i != x_(i-1)``: the first of each run of equal elements, or of equal slices along ``dim``.
 
     Args:
         return_inverse: also return, per element (slice), its index in the result.
-        return_counts: also return the number of consecutive equal elements.
+        return_counts: also return the length of each run.
 
     >>> rg.unique_consecutive(rg.tensor([1, 1, 2, 1]))
     tensor([1, 2, 1])
@@ -146,14 +146,14 @@ def searchsorted(
     """``i`` with ``s[i-1] < x <= s[i]``: the index at which each value can be inserted in sorted order.
 
     Shape: ``sorted_sequence`` (n) and any input, or ``sorted_sequence`` (..., n) and input (..., m) with the same
-    leading dimensions; the result has the input's.
+    leading dimensions; the result has the input's shape.
 
     Args:
-        sorted_sequence: in ascending order along the last dimension.
-        out_int32: give int32.
-        right: after equal elements: ``s[i-1] <= x < s[i]``.
+        sorted_sequence: elements in ascending order along the last dimension.
+        out_int32: return int32 instead of int64.
+        right: insert after equal elements: ``s[i-1] <= x < s[i]``.
         side: ``"left"`` or ``"right"``, NumPy's name for the same option.
-        sorter: the indices that sort ``sorted_sequence``, where it is not in order itself.
+        sorter: the indices that sort ``sorted_sequence``, if it is not sorted.
 
     Raises:
         RuntimeError: the leading dimensions differ, ``side`` and ``right`` disagree, the sequence is 0-d, or
@@ -193,11 +193,11 @@ def searchsorted(
 def bucketize(input: Operand, boundaries: Operand, *, out_int32: bool = False, right: bool = False) -> Tensor:
     """``i`` with ``b[i-1] < x <= b[i]``: the index of the bucket of each value.
 
-    Shape: any input, ``boundaries`` (n); the result has the input's.
+    Shape: any input, ``boundaries`` (n); the result has the input's shape.
 
     Args:
-        boundaries: in ascending order.
-        right: the buckets are closed on the left: ``b[i-1] <= x < b[i]``.
+        boundaries: the bounds of the buckets, in ascending order.
+        right: buckets contain their left bound: ``b[i-1] <= x < b[i]``.
 
     Raises:
         RuntimeError: ``boundaries`` is not 1-dimensional.
@@ -219,10 +219,10 @@ def nonzero(input: Operand, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: .
 def nonzero(input: Operand, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
     """``i`` with ``x_i != 0``: the indices of the elements that are not zero, in row-major order.
 
-    Shape: any (n dimensions); (count, n), or with ``as_tuple`` n results (count); a 0-d input counts as (1).
+    Shape: any with n dimensions to (count, n), or with ``as_tuple`` to n results (count); a 0-d input counts as (1).
 
     Args:
-        as_tuple: a Tensor per dimension, with which the input may be indexed.
+        as_tuple: return one Tensor per dimension; this tuple can index the input.
 
     >>> rg.nonzero(rg.tensor([[0, 2], [3, 0]]))
     tensor([[0, 1],

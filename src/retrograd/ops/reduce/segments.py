@@ -32,25 +32,25 @@ def segment_reduce(
     unsafe: bool = False,
     initial: Number | None = None,
 ) -> Tensor:
-    """Each run of elements along ``axis`` reduced to one: runs of the given lengths follow one another.
+    """``data`` with each segment along ``axis`` reduced to one element; segments are consecutive.
 
-    Derivative: data: that of the reduction; the greatest of equal elements share ``g``.
+    Derivative: data: that of the reduction; for max and min, equal extremes share ``g`` evenly.
     Shape: data (..., n, ...), lengths (..., s) with data's leading dimensions; the result has s in place of n.
 
     Args:
         data: the values to reduce.
         reduce: ``"sum"``, ``"mean"``, ``"max"``, ``"min"`` or ``"prod"``.
-        lengths: the lengths of the runs, which add up to n.
+        lengths: the lengths of the segments, which add up to n.
         indices: not supported, as in PyTorch.
-        offsets: instead of lengths, where each run begins and the last one ends, (..., s + 1).
-        axis: the dimension of the runs.
-        unsafe: leave out the check that lengths add up.
-        initial: the start value of each reduction, also that of an empty run; by default its neutral element, and NaN
-            for the mean of an empty run.
+        offsets: instead of lengths, the start of each segment and the end of the last one, (..., s + 1).
+        axis: the dimension of the segments.
+        unsafe: do not check that the lengths add up to n.
+        initial: the start value of each reduction, which is the result for an empty segment; by default the neutral
+            element, and NaN for the mean of an empty segment.
 
     Raises:
         NotImplementedError: indices are given, or the data are not real floating numbers.
-        RuntimeError: reduce is none of the five, lengths do not add up, or their shape does not fit.
+        RuntimeError: ``reduce`` is unknown, the lengths do not add up to n, or their shape is wrong.
 
     >>> rg.segment_reduce(rg.tensor([1.0, 2.0, 3.0, 4.0]), "max", lengths=rg.tensor([1, 3]))
     tensor([1., 4.])

@@ -43,7 +43,7 @@ class ValuesIndices(NamedTuple):
 
 
 def mesh(index: Array, dim: int) -> tuple[Array, ...]:
-    """Return a tuple that indexes an array at ``index`` along ``dim`` and elementwise along the others."""
+    """Return a tuple that indexes an array at ``index`` along ``dim`` and elementwise along the other dimensions."""
     if index.__class__ is np.ndarray:
         return tuple([index if axis == dim else places(n, axis, index.ndim) for axis, n in enumerate(index.shape)])
     xp = array_module(index)
@@ -91,8 +91,8 @@ def _place_once(x: Array, index: Array, dim: int, shape: tuple[int, ...]) -> Arr
 def picking(name: str, *, repeats: bool = False, by_rows: bool = True) -> Primitive:
     """Return a primitive that selects the elements of x at ``index`` along ``dim``.
 
-    ``repeats`` says that an element may be selected several times, so that its cotangents must be added, and
-    ``by_rows`` that all elements along ``dim`` decide which ones are selected.
+    ``repeats`` states that an element may be selected several times, so that its cotangents must be added, and
+    ``by_rows`` that all elements along ``dim`` decide which elements are selected.
     """
     place = Primitive(
         f"{name}_backward",
@@ -119,7 +119,7 @@ def selected(primitive: Primitive, x: Tensor, index: Array, dim: int, keepdim: b
     if keepdim:
         return ValuesIndices(values, indices)
     squeezed = new_tensor(indices.array.reshape(values.array.shape))
-    share(squeezed, indices, related=False)  # a write to the indices must not change those saved by the node
+    share(squeezed, indices, related=False)  # writes to the returned indices must not change the saved ones
     return ValuesIndices(values, squeezed)
 
 
@@ -141,7 +141,7 @@ def argsorted(x: Array, dim: int, descending: bool = False) -> Array:
     if descending:
         turned = along(dim, slice(None, None, -1))
         return x.shape[dim] - 1 - argsorted(x[turned], dim)[turned]
-    if x.__class__ is np.ndarray or backend_of(x).name == "numpy":  # the second condition holds for traced arrays
+    if x.__class__ is np.ndarray or backend_of(x).name == "numpy":  # the second condition is True for traced arrays
         return x.argsort(axis=dim, kind="stable")
     return x.argsort(axis=dim)  # CuPy's sort is always stable
 
@@ -186,14 +186,14 @@ def msort(input: Operand) -> Tensor:
 def topk(input: Operand, k: int, dim: Dim = -1, largest: bool = True, sorted: bool = True) -> ValuesIndices:
     """``sort(input, dim, largest)[:k]``: the ``k`` largest elements along ``dim``, with their indices.
 
-    NaN counts as the largest. For small ``k`` the input is partitioned, in linear time, not sorted.
+    NaN counts as the largest. For small ``k`` the input is partitioned in linear time instead of sorted.
 
-    Derivative: ``g`` at the position that each element came from.
+    Derivative: ``g`` at the original position of each element.
     Shape: any; the results have length ``k`` along ``dim``.
 
     Args:
-        k: how many, from 0 to the length.
-        largest: the largest elements; otherwise the smallest.
+        k: the number of elements, from 0 to the length of ``dim``.
+        largest: return the largest elements, else the smallest.
 
     Raises:
         RuntimeError: ``k`` is negative or larger than the dimension.

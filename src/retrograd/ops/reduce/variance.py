@@ -52,7 +52,7 @@ def _std(x: Array, dim: tuple[int, ...] | None = None, correction: float = 1, ke
 def _var_vjp(g: Array, x: Array, dim: tuple[int, ...] | None, correction: float, keepdim: bool) -> Array:
     """The gradient ``2 (x - mean) / (n - correction)``, also for a negative divisor.
 
-    Over all elements and with n <= correction it is infinite, and NaN at the mean, as a constant (PyTorch's choices).
+    Over all elements and with n <= correction, the gradient is infinite (NaN at the mean) and constant, as in PyTorch.
     """
     freedom = count(x.shape, dim) - correction
     g = kept(g, x.shape, dim, keepdim)
@@ -89,7 +89,7 @@ def _about_mean(
     if isinstance(dim, bool):
         dim, unbiased = None, dim
     if unbiased is not None and correction is not None:
-        raise TypeError("got both unbiased and correction")
+        raise TypeError("pass unbiased or correction, got both")
     if correction is None:
         correction = 1 if unbiased is None or unbiased else 0
     return reduce_(primitive, floating(input), dim, keepdim, correction=correction)
@@ -123,14 +123,14 @@ def var(
 ) -> Tensor:
     """``sum_i |x_i - mean|^2 / (n - correction)`` over all dimensions, one, or several.
 
-    Derivative: ``2 g (x - mean) / (n - correction)``. Where ``correction`` is ``n`` or more the variance is infinite,
-    and the derivative PyTorch's: of all elements infinite (NaN at the mean), along dimensions that of the formula.
+    Derivative: ``2 g (x - mean) / (n - correction)``. Where ``correction`` is ``n`` or more, the variance is infinite
+    and the derivative is PyTorch's: over all elements infinite (NaN at the mean), along dimensions that of the formula.
 
     Args:
         dim: a dimension or several, all of them by default; a bool is ``unbiased``.
-        unbiased: PyTorch's older name: False for ``correction=0``.
-        correction: the number to subtract from the count, 1 by default (the unbiased estimate), by the name ``axis``,
-            too; ``np.var`` and ``np.std`` of a Tensor take 0, as of an array.
+        unbiased: PyTorch's older argument: False means ``correction=0``.
+        correction: the number to subtract from the count, 1 by default (the unbiased estimate), also if ``dim`` is
+            passed as ``axis``. ``np.var`` and ``np.std`` of a Tensor use 0, as for arrays.
 
     Raises:
         RuntimeError: the input holds integers.
@@ -172,8 +172,8 @@ def var_mean(
 ) -> VarMean:
     """``(var(input), mean(input))`` over all dimensions, one, or several.
 
-    Derivative: as ``var`` and ``mean``.
-    Shape: any; the results lack the reduced dimensions, or have length 1 there with ``keepdim``.
+    Derivative: those of ``var`` and ``mean``.
+    Shape: any; the reduced dimensions are removed from both results, or have length 1 with ``keepdim``.
     Dtype: floating and complex, whose variance is real.
 
     Args:
@@ -201,7 +201,7 @@ def std_mean(
 ) -> StdMean:
     """``(std(input), mean(input))`` over all dimensions, one, or several.
 
-    Derivative: as ``std`` and ``mean``; that of the deviation is 0 where it is 0.
+    Derivative: those of ``std`` and ``mean``; that of the deviation is 0 where the deviation is 0.
     Dtype: floating and complex, whose deviation is real.
 
     Returns:
@@ -225,16 +225,17 @@ def cov(
     """``C_ij = sum_k (x_ik - mean_i) (x_jk - mean_j)^* / (n - correction)``: the covariances of the rows.
 
     Derivative: that of the formula.
-    Shape: (variables, observations) to (variables, variables); of one variable, (n) or 0-d, the result is 0-d.
+    Shape: (variables, observations) to (variables, variables); a single variable, (n) or 0-d, gives a 0-d result.
 
     Args:
-        input: a row per variable.
+        input: the observations, one row per variable.
         correction: the number to subtract from the number of observations.
-        fweights: how often each observation counts, integers (n).
-        aweights: how much each observation counts, (n).
+        fweights: how often each observation is repeated, integers (n).
+        aweights: the relative weight of each observation, (n).
 
     Raises:
-        RuntimeError: more than 2 dimensions, bools, or weights that do not fit or are negative.
+        RuntimeError: the input has more than 2 dimensions or holds bools, or weights are negative or have a wrong
+            shape.
 
     >>> rg.cov(rg.tensor([[0.0, 2.0], [0.0, 4.0]]))
     tensor([[2., 4.],
@@ -281,11 +282,11 @@ def _observation_weights(fweights: Tensor | None, aweights: Tensor | None, obser
 def corrcoef(input: Operand) -> Tensor:
     """``R_ij = C_ij / sqrt(C_ii C_jj)``: the correlation coefficients of the rows, from their covariances ``C``.
 
-    Derivative: that of the formula; NaN for a row without deviation, and of real numbers 0 where rounding made a
-    coefficient larger than 1.
+    Derivative: that of the formula; NaN for a row with deviation 0. For real numbers it is 0 where rounding made a
+    coefficient exceed 1.
 
     Raises:
-        RuntimeError: more than 2 dimensions, or bools.
+        RuntimeError: the input has more than 2 dimensions, or holds bools.
 
     >>> rg.corrcoef(rg.tensor([[0.0, 2.0, 1.0], [0.0, 4.0, 2.0]]))
     tensor([[1., 1.],

@@ -1,5 +1,6 @@
 """Operators on shapes and layouts: views, joins, copies and conversions.
 
-``views`` and ``permutation`` share memory with their input, ``copies`` has the same under names with ``_copy``,
-``joining`` concatenates, ``conversion`` changes dtype and device. Any package above ``core`` may import them.
+``views`` and ``permutation`` share memory with their input, ``copies`` has the same operators as copies, with names
+that end in ``_copy``, ``joining`` concatenates, ``conversion`` changes dtype and device. Any package above ``core`` may
+import them.
 """

@@ -68,7 +68,7 @@ def repeat(self: Tensor, *repeats: Size, **keywords: Size) -> Tensor:
         repeats: the number of copies per dimension, as separate arguments or as a sequence.
 
     Raises:
-        RuntimeError: there are fewer numbers than dimensions, or one is negative.
+        RuntimeError: there are fewer numbers than dimensions, or a number is negative.
 
     >>> rg.tensor([1, 2]).repeat(2, 2)
     tensor([[1, 2, 1, 2],
@@ -92,7 +92,7 @@ def _tiled(x: Tensor, sizes: tuple[int, ...]) -> Tensor:
 def tile(input: Tensor, *dims: Size, **keywords: Size) -> Tensor:
     """``input.repeat(dims)``, with ones prepended to ``dims`` if it is shorter than the shape.
 
-    Shape: as ``repeat``.
+    Shape: as in ``repeat``.
 
     Args:
         dims: the number of copies per dimension, as separate arguments or as a sequence.
@@ -143,12 +143,12 @@ def repeat_interleave(
     Shape: (*, n, *) to (*, sum_i repeats_i, *); without ``dim`` the input is flattened first.
 
     Args:
-        repeats: a number, or one per element along ``dim``.
+        repeats: a number, or a vector with one number per element along ``dim``.
         dim: the dimension; None flattens the input.
         output_size: the sum of the repeats, which is checked.
 
     Raises:
-        RuntimeError: a number of repeats is negative, or there are not as many as elements along ``dim``.
+        RuntimeError: a number of repeats is negative, or there is not one number per element along ``dim``.
 
     >>> rg.repeat_interleave(rg.tensor([1, 2]), 2), rg.repeat_interleave(rg.tensor([1, 2]), rg.tensor([1, 2]))
     (tensor([1, 1, 2, 2]), tensor([1, 2, 2]))
@@ -234,7 +234,7 @@ def flip(input: Tensor, *dims: Size, **keywords: Size) -> Tensor:
     """``out[.., i, ..] = input[.., n - 1 - i, ..]``: a copy, reversed along the given dimensions.
 
     Args:
-        dims: the dimensions, one by one or as a sequence.
+        dims: the dimensions, as separate arguments or as a sequence.
 
     >>> rg.flip(rg.tensor([[1, 2], [3, 4]]), (0,))
     tensor([[3, 4],
@@ -256,7 +256,7 @@ def __reversed__(self: Tensor) -> Tensor:
 def fliplr(input: Tensor) -> Tensor:
     """``flip(input, 1)``.
 
-    Shape: (m, n, *), kept.
+    Shape: (m, n, *), preserved.
 
     Raises:
         RuntimeError: there are fewer than two dimensions.
@@ -274,7 +274,7 @@ def fliplr(input: Tensor) -> Tensor:
 def flipud(input: Tensor) -> Tensor:
     """``flip(input, 0)``.
 
-    Shape: (n, *), kept.
+    Shape: (n, *), preserved.
 
     Raises:
         RuntimeError: the input is 0-d.
@@ -300,7 +300,7 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
         dims: the two dimensions.
 
     Raises:
-        RuntimeError: not two different dimensions are given.
+        RuntimeError: ``dims`` are not two different dimensions.
 
     >>> rg.rot90(rg.tensor([[1, 2], [3, 4]]))
     tensor([[2, 4],
@@ -322,11 +322,11 @@ def roll(input: Tensor, shifts: Dims, dims: Dims | None = None) -> Tensor:
     Derivative: ``g`` rolled back.
 
     Args:
-        shifts: the shift, per dimension of ``dims``.
+        shifts: the shift for each dimension in ``dims``.
         dims: the dimensions; None rolls the flattened elements.
 
     Raises:
-        RuntimeError: shifts and dimensions differ in number.
+        RuntimeError: shifts and dims differ in length.
         TypeError: a shift is not an integer.
 
     >>> rg.roll(rg.tensor([1, 2, 3]), 1)
@@ -342,7 +342,7 @@ def roll(input: Tensor, shifts: Dims, dims: Dims | None = None) -> Tensor:
         return reshape(apply(ROLL, (flatten(x),), {"shifts": amounts, "dims": (0,)}), x.array.shape)
     dims = dims if isinstance(dims, (tuple, list)) else (dims,)
     if len(dims) != len(amounts):
-        raise RuntimeError(f"shifts {amounts} and dims {tuple(dims)} differ in number")
+        raise RuntimeError(f"shifts {amounts} and dims {tuple(dims)} differ in length")
     places = tuple([dimension(dim, x.ndim) for dim in dims])
     if not x.ndim:
         raise IndexError(f"dims {tuple(dims)} are out of range for a 0-d input")
@@ -351,8 +351,8 @@ def roll(input: Tensor, shifts: Dims, dims: Dims | None = None) -> Tensor:
 
 # Triangles
 
-SMALL = 1 << 12  # elements of a matrix up to which the mask of its triangle is cached
-BAND = 32  # rows of larger matrices that are zeroed together, except for columns where the rows differ
+SMALL = 1 << 12  # up to this number of elements, the mask of a matrix's triangle is cached
+BAND = 32  # the number of rows of larger matrices that are zeroed together, except for columns where the rows differ
 
 
 @lru_cache(maxsize=64)
@@ -418,7 +418,7 @@ def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     """``out[.., i, j] = input[.., i, j] if j - i <= diagonal else 0``: the lower triangle of matrices.
 
     Derivative: the lower triangle of ``g``.
-    Shape: (*, m, n), kept.
+    Shape: (*, m, n), preserved.
 
     Args:
         diagonal: the diagonal that bounds the triangle: > 0 above the main diagonal, < 0 below.
@@ -465,11 +465,12 @@ def meshgrid(*tensors: Operand | Sequence[Operand], indexing: Literal["ij", "xy"
     Dtype: any, the same for all.
 
     Args:
-        tensors: vectors, one by one or as one list.
-        indexing: ``"ij"``, the default, gives the first vector dimension 0, ``"xy"`` exchanges the first two.
+        tensors: vectors, as separate arguments or as one list.
+        indexing: ``"ij"``, the default: the first vector runs along dimension 0; ``"xy"``: it runs along dimension 1,
+            and the second one along dimension 0.
 
     Raises:
-        RuntimeError: an input has more than one dimension, dtypes or devices differ, or ``indexing`` is neither.
+        RuntimeError: an input has more than one dimension, dtypes or devices differ, or ``indexing`` is unknown.
 
     >>> rg.meshgrid(rg.tensor([1, 2]), rg.tensor([3, 4]))
     (tensor([[1, 1],
@@ -479,7 +480,7 @@ def meshgrid(*tensors: Operand | Sequence[Operand], indexing: Literal["ij", "xy"
     xs = _vectors(tensors)
     if indexing is None:
         indexing = "ij"
-        if not tensor.arrays_keep_dtype:  # under `retrograd run`: PyTorch warns of a future change of the default
+        if not tensor.arrays_keep_dtype:  # under `retrograd run`, warn like PyTorch of a future change of the default
             text = "meshgrid: in an upcoming release of PyTorch, it will be required to pass the indexing argument"
             warnings.warn(text, UserWarning, stacklevel=3)
     if indexing not in ("ij", "xy"):
@@ -501,10 +502,10 @@ def meshgrid(*tensors: Operand | Sequence[Operand], indexing: Literal["ij", "xy"
 def cartesian_prod(*tensors: Operand) -> Tensor:
     """``x_1 × ... × x_n``: all combinations of one element per vector, as rows; a single vector is returned unchanged.
 
-    Shape: vectors of n_0, .., n_k elements to (n_0 ... n_k, k + 1).
+    Shape: vectors of n_0, .., n_k elements to (n_0 * ... * n_k, k + 1).
 
     Args:
-        tensors: the vectors, one by one.
+        tensors: the vectors, as separate arguments.
 
     Raises:
         RuntimeError: an input is not a vector.

@@ -37,7 +37,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
     Args:
         input: images.
-        upscale_factor: the factor of height and width.
+        upscale_factor: the factor by which height and width grow.
 
     Raises:
         RuntimeError: the number of channels is not a multiple of ``r^2``, or there are fewer than three dimensions.
@@ -66,7 +66,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     Shape: (*, C, H r, W r) to (*, C r^2, H, W), ``r = downscale_factor``.
 
     Args:
-        downscale_factor: the divisor of height and width.
+        downscale_factor: the factor by which height and width shrink.
 
     Raises:
         RuntimeError: height or width is not a multiple of r, or there are fewer than three dimensions.
@@ -85,10 +85,10 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
 @operator(namespace="nn.functional", method=False)
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """``out[n, k G + g, *] = input[n, g K + k, *]``: the channels of G groups, of K each, interleaved.
+    """``out[n, k G + g, *] = input[n, g K + k, *]``: the channels of G groups of K channels, interleaved.
 
     Derivative: ``g`` with the channels in the original order.
-    Shape: (N, C, *, *), kept; ``C = G K``.
+    Shape: (N, C, *, *), preserved; ``C = G K``.
 
     Args:
         input: images, channels in dimension 1.
@@ -105,7 +105,9 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     x = operand(input)
     count = integer(groups, "groups")
     if x.ndim < 3 or count <= 0 or x.array.shape[1] % count:
-        raise RuntimeError(f"expected at least 3 dimensions and channels that {count} divides, got {describe(x)}")
+        raise RuntimeError(
+            f"expected at least 3 dimensions and a number of channels divisible by {count}, got {describe(x)}"
+        )
     n, channels, *rest = x.array.shape
     order = (0, 2, 1, *range(3, 3 + len(rest)))
     x = apply1(CONTIGUOUS, _reordered(x, (n, count, channels // count, *rest), order))

@@ -21,11 +21,11 @@ from ..table.batching import in_front
 from ..table.registry import operator
 from ..table.types import DeviceLike, DTypeLike
 
-_LARGE_HALVES = 1 << 12  # numbers of bfloat16 from which a loop takes less time than NumPy
+_LARGE_HALVES = 1 << 12  # from this number of bfloat16 elements on, a loop is faster than NumPy
 
 
 def _cast(x: Array, dtype: DType) -> Array:
-    """Cast large arrays by several threads, and bfloat16, which NumPy casts one by one, by a loop."""
+    """Cast large arrays with several threads, and bfloat16, which NumPy casts element by element, with a loop."""
     if type(x) is ndarray and x.size >= (_LARGE_HALVES if "V" in (x.dtype.kind, dtype.kind) else copies.LARGE):
         return copies.converted(x, dtype)
     return x.astype(dtype, order=order_like(x))
@@ -94,7 +94,7 @@ def _converted(x: Tensor, dtype: DType | None = None, device: Device | None = No
 
 @operator(namespace="Tensor", dtype="to dtype")
 def astype(self: Tensor, dtype: DTypeLike, copy: bool = True) -> Tensor:
-    """``self`` in another dtype: NumPy's name of ``to(dtype)``, which copies by default.
+    """``self`` in another dtype: NumPy's name for ``to(dtype)``, but it copies by default.
 
     Derivative: ``g`` in the input's dtype; none for integers and bools.
 
@@ -103,7 +103,7 @@ def astype(self: Tensor, dtype: DTypeLike, copy: bool = True) -> Tensor:
         copy: copy even if the dtype is the same.
 
     Raises:
-        TypeError: ``dtype`` is not a dtype of numbers.
+        TypeError: ``dtype`` is not a numeric dtype.
 
     >>> rg.tensor([1.7, -1.7]).astype("int32")
     tensor([ 1, -1], dtype=int32)
@@ -123,8 +123,8 @@ def to(
 ) -> Tensor:
     """``self`` with another dtype or device, or both; ``self`` itself if nothing changes.
 
-    Called as ``to(dtype)``, ``to(device)``, ``to(device, dtype)`` or ``to(other)``, each with ``non_blocking`` and
-    ``copy`` after it.
+    Called as ``to(dtype)``, ``to(device)``, ``to(device, dtype)`` or ``to(other)``, each followed by ``non_blocking``
+    and ``copy``.
 
     Derivative: ``g`` in the input's dtype and on its device; none for integers and bools.
 
@@ -134,7 +134,7 @@ def to(
 
     Raises:
         RuntimeError: the device does not exist.
-        TypeError: an argument is none of dtype, device and Tensor.
+        TypeError: an argument is not a dtype, a device or a Tensor.
 
     >>> x = rg.tensor([1.0, 2.0])
     >>> x.to(rg.float64)
@@ -228,7 +228,7 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
     """``self.to(other.device, other.dtype)``.
 
     Derivative: ``g`` in the input's dtype; none to ``other``.
-    Dtype: any to that of ``other``.
+    Dtype: any to the dtype of ``other``.
 
     Args:
         other: a Tensor with the dtype and device of the result.
@@ -254,7 +254,7 @@ def _dtype_method(name: str, dtype: str) -> None:
     method.__doc__ = f"""``self.to({dtype})``; itself where it has that dtype already.
 
     Derivative: {"``g`` in the input's dtype" if target.kind in INEXACT else "none"}.
-    Shape: any, kept.
+    Shape: any, preserved.
     Dtype: any to {dtype}.
 
     Args:
@@ -284,7 +284,7 @@ for _name, _dtype in {
 
 @operator(namespace="Tensor", derivative="moved", reads_elements=True)
 def cpu(self: Tensor, memory_format: object = None) -> Tensor:
-    """``out = self``, on the CPU; ``self`` itself if it is there already.
+    """``out = self``, on the CPU; ``self`` itself if it is on the CPU already.
 
     >>> rg.ones(2).cpu().device
     device(type='cpu')
@@ -296,10 +296,10 @@ def cpu(self: Tensor, memory_format: object = None) -> Tensor:
 def cuda(
     self: Tensor, device: int | DeviceLike | None = None, non_blocking: bool = False, memory_format: object = None
 ) -> Tensor:
-    """``out = self``, on a GPU; ``self`` itself if it is there already.
+    """``out = self``, on a GPU; ``self`` itself if it is on that GPU already.
 
     Args:
-        device: a number or ``"cuda:N"``; None for the current GPU.
+        device: the number of the GPU or ``"cuda:N"``; None for the current GPU.
 
     Raises:
         RuntimeError: CuPy is not installed, no GPU is available, or ``device`` is not a CUDA device.
@@ -330,13 +330,13 @@ def clone(input: Tensor, *, memory_format: object = None) -> Tensor:
 
 @operator(namespace="Tensor", derivative="g")
 def copy(self: Tensor, order: str = "C") -> Tensor:
-    """``out = self``, copied: NumPy's name of ``clone()``.
+    """``out = self``, copied: NumPy's name for ``clone()``.
 
     Args:
-        order: as in NumPy, without effect: the layout is that of ``clone``.
+        order: accepted for compatibility with NumPy, without effect; the layout is that of ``clone``.
 
     Raises:
-        ValueError: ``order`` is none of C, F, A and K.
+        ValueError: ``order`` is not C, F, A or K.
 
     >>> x = rg.ones(2)
     >>> y = x.copy()
@@ -376,7 +376,7 @@ def detach(input: Tensor) -> Tensor:
 
 
 def get_default_dtype() -> PublicDType:
-    """The dtype of Tensors made from Python floats, and of integers in floating operators.
+    """The dtype of Tensors created from Python floats, and of results of floating operators on integers.
 
     >>> rg.get_default_dtype()
     retrograd.float32

@@ -56,8 +56,8 @@ def as_strided_copy(input: Tensor, size: Size, stride: Size, storage_offset: int
 def detach_copy(input: Tensor) -> Tensor:
     """``input.detach()``, copied.
 
-    Shape: as ``detach``'s.
-    Dtype: as ``detach``'s.
+    Shape: that of ``detach``.
+    Dtype: that of ``detach``.
 
     >>> rg.detach_copy(rg.ones(2, requires_grad=True)).requires_grad
     False
@@ -129,7 +129,7 @@ def slice_copy(input: Tensor, dim: int = 0, start: int | None = None, end: int |
     Shape: any with a dimension; the result has the input's except for ``dim``.
 
     Args:
-        end: the slice after the last one.
+        end: the position after the last slice.
         step: the distance between slices, positive.
 
     Raises:
@@ -223,7 +223,7 @@ def view_copy(input: Tensor, size: Size) -> Tensor:
     """``input.view(size)``, copied.
 
     Derivative: ``reshape``'s.
-    Shape: any; ``size``, with the same number of elements; one length may be -1.
+    Shape: any to ``size``, with the same number of elements; one length may be -1.
 
     >>> rg.view_copy(rg.arange(4), (2, 2))
     tensor([[0, 1],
@@ -302,13 +302,13 @@ def as_strided_scatter(
     """A copy of ``input`` in which ``src`` replaces the elements of ``as_strided(input, size, stride, ...)``.
 
     Derivative: input: ``g``, 0 at these elements; src: ``g`` there.
-    Shape: input any; src ``size``; the result has the input's.
+    Shape: src ``size``; the result has the input's shape.
 
     Args:
         src: the values to write.
 
     Raises:
-        RuntimeError: src has another shape, or the view would leave the memory.
+        RuntimeError: src has another shape, or the view exceeds the memory of the input.
 
     >>> rg.as_strided_scatter(rg.zeros(4), rg.ones(2), (2,), (2,))
     tensor([1., 0., 1., 0.])

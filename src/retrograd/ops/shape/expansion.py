@@ -62,8 +62,8 @@ EXPAND: Primitive = Primitive(
 def expand(self: Tensor, *sizes: Size, **keywords: Size) -> Tensor:
     """``out[i, j] = input[0, j]``: a view in which dimensions of length 1 are repeated to the given lengths.
 
-    Since elements share memory, the result can only be filled with one value. Views of it whose elements do not share
-    memory can be written.
+    Since elements share memory, the result can only be filled with one value. Views of the result whose elements do not
+    share memory can be written.
 
     Shape: (*) to ``sizes``, which may prepend new dimensions.
 
@@ -85,7 +85,7 @@ def expand(self: Tensor, *sizes: Size, **keywords: Size) -> Tensor:
     least = min(lengths, default=0)
     if new < 0 or least < 0 and any(length < (0 if place < new else -1) for place, length in enumerate(lengths)):
         raise RuntimeError(
-            f"expand({describe(self)}, {lengths}): expected at least {len(own)} lengths, -1 only where one exists"
+            f"expand({describe(self)}, {lengths}): expected at least {len(own)} lengths, -1 only for own dimensions"
         )
     shape = lengths
     if least < 0:
@@ -98,7 +98,7 @@ def expand_as(self: Tensor, other: Tensor) -> Tensor:
     """``self.expand(other.shape)``.
 
     Derivative: ``g`` summed over the repeated dimensions; none to ``other``.
-    Shape: any that broadcasts to that of ``other``.
+    Shape: any that broadcasts to the shape of ``other``.
 
     Raises:
         RuntimeError: the shape does not broadcast to that of ``other``.
@@ -133,7 +133,7 @@ def broadcast_tensors(*tensors: Operand) -> tuple[Tensor, ...]:
     """``broadcast_to(x, shape)`` of each Tensor, as a view, to their common shape.
 
     Shape: any that broadcast; all results have the common shape.
-    Dtype: any; each result has that of its input.
+    Dtype: any; each result has the dtype of its input.
 
     Args:
         tensors: the Tensors, as separate arguments.

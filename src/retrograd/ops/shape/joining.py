@@ -39,7 +39,7 @@ def _stack(*xs: Array, dim: int) -> Array:
     try:
         return row_major(xp.concatenate([x[new] for x in xs], dim))
     except (ValueError, IndexError):
-        return row_major(xp.stack(xs, axis=dim))  # slower, but raises the error
+        return row_major(xp.stack(xs, axis=dim))  # the slower general path raises the error
 
 
 def _split_cotangent(g: Array, dim: int, xs_shape: tuple[tuple[int, ...], ...], needs: tuple[bool, ...]) -> list[Any]:
@@ -80,7 +80,7 @@ def cat(tensors: Sequence[Operand], dim: int = 0) -> Tensor:
 
     Raises:
         ValueError: the list is empty.
-        RuntimeError: a Tensor is 0-d, or shapes differ in another dimension than ``dim``.
+        RuntimeError: a Tensor is 0-d, or the shapes differ in a dimension other than ``dim``.
 
     >>> rg.cat([rg.tensor([1, 2]), rg.tensor([3])])
     tensor([1, 2, 3])
@@ -364,12 +364,13 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 @operator(like=split_with_sizes, derivative="in places", args="sections")
 @also_named(indices="indices_or_sections", sections="indices_or_sections")
 def tensor_split(input: Tensor, indices_or_sections: Dims | Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """``[x[:a], x[a:b], ...]``: views of nearly equal pieces along a dimension, or of those between given positions.
+    """``[x[:a], x[a:b], ...]``: views of nearly equal pieces along a dimension, or pieces between given positions.
 
     Shape: (*, n, *) to pieces (*, n // count or one more, *).
 
     Raises:
-        RuntimeError: the number of pieces is not positive, or a Tensor of them is not int64 of 0 or 1 dimensions.
+        RuntimeError: the number of pieces is not positive, or ``indices_or_sections`` is a Tensor of other than int64
+            or of more than one dimension.
 
     >>> rg.tensor_split(rg.arange(5), 2), rg.tensor_split(rg.arange(5), (1, 4))
     ((tensor([0, 1, 2]), tensor([3, 4])), (tensor([0]), tensor([1, 2, 3]), tensor([4])))
@@ -412,11 +413,11 @@ def _split_along(input: Operand, indices_or_sections: Dims | Tensor, least: int,
 @operator(derivative="in places", args="sections")
 @also_named(indices="indices_or_sections", sections="indices_or_sections")
 def hsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> tuple[Tensor, ...]:
-    """``[x[:, :a], x[:, a:b], ...]``: views of equal pieces along dimension 1, or of those between the given positions.
+    """``[x[:, :a], x[:, a:b], ...]``: views of equal pieces along dimension 1, or pieces between given positions.
 
     Vectors are split along dimension 0.
 
-    Shape: that of the input except for this dimension.
+    Shape: each piece has the input's shape except along this dimension.
 
     Raises:
         RuntimeError: the input is 0-d, or the length is not a multiple of the number of pieces.
@@ -430,7 +431,7 @@ def hsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> tuple[Tensor, .
 @operator(like=hsplit)
 @also_named(indices="indices_or_sections", sections="indices_or_sections")
 def vsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> tuple[Tensor, ...]:
-    """``[x[:a], x[a:b], ...]``: views of equal pieces along dimension 0, or of those between the given positions.
+    """``[x[:a], x[a:b], ...]``: views of equal pieces along dimension 0, or pieces between given positions.
 
     Raises:
         RuntimeError: there are fewer than two dimensions, or the length is not a multiple of the number of pieces.
@@ -444,7 +445,7 @@ def vsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> tuple[Tensor, .
 @operator(like=hsplit)
 @also_named(indices="indices_or_sections", sections="indices_or_sections")
 def dsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> tuple[Tensor, ...]:
-    """``[x[:, :, a:b], ...]``: views of equal pieces along dimension 2, or of those between the given positions.
+    """``[x[:, :, a:b], ...]``: views of equal pieces along dimension 2, or pieces between given positions.
 
     Raises:
         RuntimeError: there are fewer than three dimensions, or the length is not a multiple of the number of pieces.

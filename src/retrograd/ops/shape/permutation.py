@@ -81,7 +81,7 @@ def _two_keywords(dims: tuple[Size | None, ...], keywords: dict[str, Size]) -> t
         rest = names[len(dims) :]
         if rest and set(rest) == set(keywords):
             return (*dims, *[keywords[name] for name in rest])
-    raise TypeError(f"expected dim0 and dim1, got {len(dims)} numbers and {', '.join(keywords)}")
+    raise TypeError(f"expected dim0 and dim1, got {len(dims)} positional arguments and {', '.join(keywords)}")
 
 
 @operator()
@@ -141,7 +141,7 @@ def movedim(input: Tensor, source: Dims, destination: Dims) -> Tensor:
         destination: the position of each of them in the result.
 
     Raises:
-        RuntimeError: both differ in length, or a dimension is repeated.
+        RuntimeError: source and destination differ in length, or a dimension is repeated.
 
     >>> rg.movedim(rg.zeros(2, 3, 4), 0, -1).shape
     (3, 4, 2)
@@ -149,7 +149,7 @@ def movedim(input: Tensor, source: Dims, destination: Dims) -> Tensor:
     x = operand(input)
     sources, places = dimensions(source, x.ndim), dimensions(destination, x.ndim)
     if len(sources) != len(places):
-        raise RuntimeError(f"source {source} and destination {destination} differ in number")
+        raise RuntimeError(f"source {source} and destination {destination} differ in length")
     if not x.ndim:
         return apply_view(PERMUTE, x, {"dims": ()})
     order = [dim for dim in range(x.ndim) if dim not in sources]
@@ -178,7 +178,7 @@ def _conjugated(x: Tensor) -> Tensor:
 
 
 def _adjoint(self: Tensor) -> Tensor:
-    """The conjugate transpose of a matrix. RuntimeError for other than two dimensions."""
+    """The conjugate transpose of a matrix; RuntimeError if the Tensor does not have two dimensions."""
     if self.array.ndim not in (0, 2):
         raise RuntimeError(f"H: expected a matrix, got {describe(self)}; use mH")
     return _conjugated(_reversed_dimensions(self))

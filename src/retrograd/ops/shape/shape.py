@@ -207,7 +207,7 @@ def view_as(self: Tensor, other: Tensor) -> Tensor:
     """``self.view(other.shape)``.
 
     Derivative: ``g`` in the shape of ``self``; none to ``other``.
-    Shape: any to that of ``other``, with the same number of elements.
+    Shape: any to the shape of ``other``, with the same number of elements.
 
     >>> rg.arange(4).view_as(rg.zeros(2, 2)).shape
     (2, 2)

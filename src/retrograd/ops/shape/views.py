@@ -143,7 +143,7 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     """``out[.., i] = input[.., i, .., i + offset, ..]``: a view of the diagonals of the matrices in two dimensions.
 
     Derivative: ``g`` on the diagonals, 0 elsewhere.
-    Shape: without ``dim1`` and ``dim2``, and with the diagonal's length as the last dimension.
+    Shape: the input's without ``dim1`` and ``dim2``, followed by the length of the diagonal.
 
     Raises:
         RuntimeError: the two dimensions are the same.
@@ -164,7 +164,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     """``out[.., i, i + offset] = input[.., i]``: matrices with the last dimension on their diagonal, else 0.
 
     Derivative: the diagonal of ``g``.
-    Shape: (*, n) to (*, m, m) with ``m = n + |offset|``, of which the last two become ``dim1`` and ``dim2``.
+    Shape: (*, n) to (*, m, m) with ``m = n + |offset|``, of which the last two are moved to ``dim1`` and ``dim2``.
 
     Args:
         dim1: the dimension of the rows in the result.
@@ -288,7 +288,7 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     Args:
         dimension: the dimension; in the result it counts the windows.
         size: the length of a window.
-        step: the distance of the starts of consecutive windows.
+        step: the distance between the starts of consecutive windows.
 
     Raises:
         RuntimeError: ``size`` exceeds the length, or ``step`` is not positive.
@@ -401,10 +401,10 @@ def as_strided(input: Tensor, size: Size, stride: Size, storage_offset: int | No
     Args:
         size: the shape of the view.
         stride: per dimension, how many elements of memory lie between neighbors; not negative.
-        storage_offset: the start of the view in memory; by default that of the input.
+        storage_offset: the start of the view in memory, in elements; by default the start of the input.
 
     Raises:
-        RuntimeError: the view would leave the memory, or size and stride differ in number.
+        RuntimeError: the view exceeds the memory of the input, or size and stride differ in length.
 
     >>> rg.as_strided(rg.arange(5), (3, 2), (1, 2))
     tensor([[0, 2],
@@ -415,7 +415,7 @@ def as_strided(input: Tensor, size: Size, stride: Size, storage_offset: int | No
     array = x.array
     shape, strides = integers((size,)), integers((stride,), "stride")
     if len(shape) != len(strides) or any(number < 0 for number in (*shape, *strides)):
-        raise RuntimeError(f"expected as many strides as lengths, none of them negative, got {shape} and {strides}")
+        raise RuntimeError(f"expected one stride per length, and no negative ones, got size {shape} and {strides}")
     if storage_offset is None and not array.size and 0 not in shape:
         raise RuntimeError(f"{describe(x)} has no elements, so its offset is unknown; pass storage_offset")
     backend, itemsize = backend_of(array), array.dtype.itemsize
@@ -427,7 +427,7 @@ def as_strided(input: Tensor, size: Size, stride: Size, storage_offset: int | No
     nobody = array.size and not all_examples(array).size  # inside vmap without examples, no memory is accessed
     if start < 0 or 0 not in shape and last >= extent and not nobody:
         raise RuntimeError(
-            f"size {shape}, stride {strides} and storage_offset {start} leave the {extent} elements of "
+            f"size {shape}, stride {strides} and storage_offset {start} exceed the {extent} elements of "
             f"memory of {describe(x)}"
         )
     base = Layout(array.shape, tuple([step // itemsize for step in array.strides]), own_start)
@@ -442,7 +442,7 @@ def _reshaping_method(name: str, function: Callable[..., Tensor]) -> Callable[..
     def method(self: Tensor, *args: object, **kwargs: object) -> Tensor:
         if modes.grad_enabled and self._requires and self._node is None:
             raise RuntimeError("a leaf Tensor that requires grad cannot change its shape in place")
-        with recording(self._node is not None):  # if there is a history, it must have the new shape, too
+        with recording(self._node is not None):  # the history, if there is one, must record the new shape
             view = function(self, *args, **kwargs)
         for observer in modes.observers:
             observer.became(self, view)

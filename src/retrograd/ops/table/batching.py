@@ -109,7 +109,7 @@ def copy_to_write(x: Tensor, value: Tensor) -> Tensor:
 
 
 def moved(dims: tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:
-    """Return dimensions of one example, shifted by that of the examples; None means all dimensions."""
+    """Return dimensions of one example, shifted by 1 for the dimension of the examples; None means all dimensions."""
     count = ndim or 1
     if dims is None:
         return tuple(range(1, count + 1))
@@ -146,7 +146,7 @@ def on_results(results: object, change: Callable[[Tensor | Array], Tensor | Arra
 
 
 def flattened(params: Params | None = None, primitive: object = None) -> Rule:
-    """Batch reductions over all elements that otherwise support one dimension: each example becomes one row."""
+    """Batch reductions over one dimension or over all elements: for all elements, each example becomes one row."""
 
     def rule(call: Call) -> Any:
         x = call.full(0)
@@ -172,7 +172,7 @@ def shaped(name: str = "shape") -> Rule:
 
 
 def in_front(call: Call) -> Tensor:
-    """Batch primitives on the last dimensions, whose leading dimensions broadcast."""
+    """Batch primitives that act on the last dimensions, and whose leading dimensions broadcast."""
     if call.needs_loop():
         return call.looped()
     ndim = max(call.ndim(index) for index in range(len(call.values)))
@@ -180,7 +180,7 @@ def in_front(call: Call) -> Tensor:
 
 
 def aligned(x: Tensor, ndim: int) -> Tensor:
-    """Insert dimensions of length 1 in x, with all examples, until one example has ``ndim`` dimensions."""
+    """Insert dimensions of length 1 after the dimension of the examples, until each example has ``ndim`` dimensions."""
     shape = x.shape
     return x if len(shape) == ndim + 1 else x.reshape((shape[0],) + (1,) * (ndim + 1 - len(shape)) + tuple(shape[1:]))
 

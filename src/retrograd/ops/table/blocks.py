@@ -44,12 +44,12 @@ def wide(x: Array) -> Array:
 
 
 def widened(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """Decorate a function of one array: of 16-bit numbers it is computed in float32, and not rounded."""
+    """Decorate a function of one array so that 16-bit arrays are computed in float32, and the result stays float32."""
     return wraps(function)(lambda x: function(wide(x)))
 
 
 def in_single(function: Reference) -> Reference:
-    """Decorate a function of one array (and parameters): float16 is computed in float32 and rounded once."""
+    """Decorate a function of one array (and parameters) so that float16 is computed in float32 and rounded once."""
 
     def rounded(x: Array, *args: object, **params: object) -> Array:
         return function(x.astype(np.float32), *args, **params).astype(np.float16)

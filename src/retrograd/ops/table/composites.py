@@ -42,7 +42,7 @@ def one_node(name: str) -> Callable[..., tuple[Tensor, ...]]:
 
 
 def where_needed(values: Iterable[Array], needs: Sequence[bool]) -> list[Array | None]:
-    """Return the values with None in the places that are not needed."""
+    """Return the values, with None in place of those that are not needed."""
     values = iter(values)
     return [next(values) if need else None for need in needs]
 
@@ -99,12 +99,12 @@ def second_order(
 def by_example(name: str, function: Callable[..., object], outputs: int = 1) -> Primitive:
     """Return the primitive of a function in differentiable operators whose code depends on values of its arguments.
 
-    ``vmap`` runs it once per example. Its rule differentiates the function, in a primitive that is created by this
-    function, too, so that derivatives of any order run once per example.
+    ``vmap`` runs it once per example. Its rule is itself a primitive that ``by_example`` creates, from the derivative
+    of the function, so derivatives of any order also run once per example.
 
     Args:
         name: the primitive's name.
-        function: takes arrays or Tensors, and returns as many as ``outputs``.
+        function: takes arrays or Tensors, and returns ``outputs`` of them.
     """
 
     @functools.cache

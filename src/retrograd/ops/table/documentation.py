@@ -5,12 +5,12 @@ and dtypes that differ from the usual ones. The rest follows from the definition
 
 * ``Shape:`` and ``Dtype:`` from the keys in ``@operator(shape=..., dtype=...)``, or from the arguments and primitive;
 * ``Derivative:`` from the key in ``derivative=``;
-* ``Args:`` from the keys in ``args=``, and from the names of the arguments, with their annotations and defaults where
-  these decide;
+* ``Args:`` from the keys in ``args=``, and from the names of the arguments, with their annotations and defaults if
+these select the text;
 * ``Raises:`` from the arguments, ``real=True``, the shape, and the keys in ``raises=``;
 * sections that are still missing, from the operator ``like=`` of the same family.
 
-A line of the operator's own docstring always replaces the composed one. The texts are in ``wording.py``.
+A line of the operator's own docstring always replaces the composed line. The texts are in ``wording.py``.
 """
 
 from __future__ import annotations
@@ -162,12 +162,13 @@ def complete(
 
 
 def like(*others: object, raises: str = "", source: bool = False) -> Callable[[D], D]:
-    """Complete the docstring of a function or class by those of others.
+    """Complete the docstring of a function or class from the docstrings of others.
 
     Args:
-        others: functions and classes; the first that describes an argument is taken, unless the docstring does.
-        raises: names of exceptions, separated by commas, whose descriptions are also taken.
-        source: also take the publication.
+        others: functions and classes; an argument that the docstring does not describe gets the description of the
+            first of them that has one.
+        raises: names of exceptions, separated by commas, whose descriptions are also copied.
+        source: also copy the section ``Source:``.
 
     >>> @like(complete)
     ... def complete_functions(names, arguments):
@@ -200,9 +201,9 @@ def like(*others: object, raises: str = "", source: bool = False) -> Callable[[D
 
 
 def _complete(described: Any, arguments: dict[str, str], errors: dict[str, str], begins: bool = False) -> None:
-    """Add lines for arguments and errors that a docstring lacks; errors by an argument's or an exception's name.
+    """Add lines for the arguments and errors that a docstring lacks; ``errors`` is by argument or exception.
 
-    A docstring that describes no argument stays so, unless ``begins`` or if every argument gets a line.
+    A docstring without a section of arguments gets one only with ``begins``, or if ``arguments`` describes all of them.
     """
     function = unwrap(described.__init__ if isinstance(described, type) else described)  # type: ignore[misc]
     if not described.__doc__ or not hasattr(function, "__code__"):
@@ -322,7 +323,7 @@ def _of_arguments(section: str, names: tuple[str, ...]) -> str:
 
 
 def _refusals(own: str, family: str, usual: list[str], declared: str) -> str:
-    """Return the errors. The operator's own description of an exception replaces the usual and the family's one."""
+    """Return the errors: what the operator itself says about an exception replaces the usual and the family's text."""
     stated = own + family
     lines = [line for line in usual if line.partition(":")[0] not in stated] if stated else usual
     if family:

@@ -82,14 +82,14 @@ def _mismatch(function: Callable[..., object], args: tuple[object, ...], kwargs:
     return ""
 
 
-# What is wrong with arguments that NumPy's method of the same name may take. Not compiled before it is needed.
+# Errors for which NumPy's function of the same name may accept the arguments. A string, since few programs compile it.
 _NOT_OURS = (
     "got an unexpected keyword|too many positional|missing a required|pass the argument|.* must be a? ?Tensor, not list"
 )
 
 
 def _numpys(name: str, args: tuple[object, ...], kwargs: dict[str, object]) -> str:
-    """Return which function of NumPy takes the arguments of a Tensor's method, or an empty string."""
+    """Return advice to call NumPy's function, if it accepts the arguments of a Tensor's method, or an empty string."""
     name = {"flatten": "ravel"}.get(name, name)
     found, numpys = getattr(np, name, None), {"dim": "axis", "keepdim": "keepdims"}
     if not callable(found) or isinstance(found, (type, np.ufunc)):
@@ -106,7 +106,7 @@ def _number_for_tensor(
 ) -> str:
     """Return which argument is a Python number where PyTorch accepts only Tensors, or an empty string.
 
-    Operators accept numbers there as well; a call with one that fails raises TypeError, as in PyTorch.
+    Operators accept numbers there as well; a call that fails and has such a number raises TypeError, as in PyTorch.
     """
     short = name.rpartition(".")[2].strip("_")
     if short in _TAKE_NUMBERS:
@@ -121,7 +121,7 @@ def _number_for_tensor(
     return ""
 
 
-# Where PyTorch accepts a number: for any operand, or any but the first.
+# Operators that accept a number in PyTorch: for any operand, or for any but the first.
 _TAKE_NUMBERS = frozenset(
     str.split("""
     add sub subtract mul multiply div divide true_divide floor_divide remainder pow float_power xlogy xlog1py where

@@ -1,7 +1,7 @@
 """Python's binary operators on Tensors, which return NotImplemented for operands of other libraries.
 
 For ``tensor + dataarray``, Python then calls the other operand's ``__radd__``, or raises TypeError if it has none.
-Sparse matrices of SciPy know no Tensors; ``retrograd.scipy.sparse`` computes with both.
+SciPy's sparse matrices do not accept Tensors; ``retrograd.scipy.sparse`` has sparse matrices that do.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def left_to(other: object, name: str, x: Tensor, form: str = "") -> Any:
 
 
 def ask(other: object, name: str, x: Tensor, form: str = "") -> Any:
-    """Return the result of the other operand's ``__torch_function__``, if it has one and no operator of its own."""
+    """Return the result of the other operand's ``__torch_function__``, if it has one but lacks the operator."""
     own = f"__{name}__" if form == "r" else _MIRRORED.get(name, f"__r{name}__")
     kind = type(other)
     if kind.__module__.startswith("scipy.sparse."):

@@ -99,12 +99,12 @@ def _docstring(name: str, definition: _Definition) -> str:
     return compose(Definition(*definition), like.__doc__ if like else "")
 
 
-# What ``functools.wraps`` copies, so that functions which wrap an operator have its annotations, too.
+# What ``functools.wraps`` copies, so that functions which wrap an operator also have its annotations.
 _ANNOTATIONS = "__annotate__" if sys.version_info >= (3, 14) else "__annotations__"
 
 
 def wraps(function: Callable[..., object]) -> Callable[[Any], Any]:
-    """A three times faster ``functools.wraps``; importing the package calls it a thousand times."""
+    """Replace ``functools.wraps`` with a version that is 3x faster; importing the package calls it a thousand times."""
 
     def enter(wrapper: Any) -> Any:
         wrapper.__module__ = function.__module__
@@ -154,7 +154,7 @@ def operator(
         name: the public name, by default the function's.
         real: complex inputs raise an error, though NumPy would accept them.
         direct: the function only passes its arguments to a primitive of the same name, which reports errors itself.
-        also: qualified names of the operator in other namespaces.
+        also: further qualified names of the operator, in other namespaces.
         shape: the line ``Shape:`` of the docstring, a key of ``wording.SHAPES``; by default from the arguments.
         dtype: the line ``Dtype:``, a key of ``wording.DTYPES``; by default from the primitive.
         derivative: the line ``Derivative:``, a key of ``wording.DERIVATIVES``.
@@ -178,7 +178,7 @@ def operator(
         shown = f"{namespace}.{public}" if namespace in ("linalg", "fft", "special") else public
         function = plain if direct else named_errors(shown, plain, real)
         entry = Operator(public, function, namespace, method, bool(inplace), differentiable, note, aliases)
-        same = _operators.get(entry.qualified_name, entry)  # there already if an earlier import was interrupted
+        same = _operators.get(entry.qualified_name, entry)  # already registered if an earlier import was interrupted
         assert same.function.__module__ == function.__module__, f"{entry.qualified_name} is defined twice"
         _operators[entry.qualified_name] = entry
         for qualified in also:
@@ -279,7 +279,7 @@ def assign(name: str, x: Tensor, result: Tensor) -> Tensor:
         return apply_inplace(primitive, x, result)
     check_writable(name + "_", x)
     if result.array.shape != x.array.shape:
-        raise RuntimeError(f"the result {describe(result)} does not fit in the written Tensor {describe(x)}")
+        raise RuntimeError(f"the result {describe(result)} does not have the shape of the written Tensor {describe(x)}")
     if not can_cast(result.dtype, x.dtype):
         raise RuntimeError(f"the result type {result.dtype} can't be cast to the written Tensor's {x.dtype}")
     return apply_inplace(primitive, x, result)
@@ -318,7 +318,7 @@ def named_errors(name: str, function: Function, real: bool = False) -> Function:
             function, real = _of_real_numbers(name, function), False
         function = change(function)
 
-    named.exchange = exchange  # by which an active mode replaces the function
+    named.exchange = exchange  # an active mode calls this to replace the function
     named.__name__ = name.rpartition(".")[
         2
     ]  # help(retrograd.sum) shows the name sum; __qualname__ stays sum_, which pickle looks up

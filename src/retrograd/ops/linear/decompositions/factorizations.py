@@ -62,7 +62,7 @@ def cholesky(A: Operand, *, upper: bool = False) -> Tensor:
 
     Args:
         A: the matrices, of which only the lower triangle is read.
-        upper: give ``U = L^H`` with ``U^H @ U = A``.
+        upper: return ``U = L^H`` with ``U^H @ U = A``.
 
     Source: the derivative: I. Murray, Differentiation of the Cholesky decomposition, 2016.
 
@@ -81,7 +81,7 @@ def cholesky_(input: Operand, upper: bool = False) -> Tensor:
 
     Args:
         input: the matrices, of which only the lower triangle is read.
-        upper: give ``U = L^H``.
+        upper: return ``U = L^H``.
 
     >>> rg.cholesky(rg.tensor([[4.0]]))
     tensor([[2.]])
@@ -94,10 +94,10 @@ def cholesky_(input: Operand, upper: bool = False) -> Tensor:
 def cholesky_solve(input: Operand, L: Operand, upper: bool = False) -> Tensor:
     """``X`` with ``L @ L^H @ X = input``, from a Cholesky factor.
 
-    Shape: input (..., n, k), L (..., n, n), batches broadcast; X has the input's.
+    Shape: input (..., n, k), L (..., n, n), batches broadcast; X has the input's shape.
 
     Args:
-        L: the factor, of which only its triangle is read.
+        L: the factor; only the lower triangle is read, or with ``upper`` only the upper one.
         upper: the factor is upper triangular: ``L^H @ L @ X = input``.
 
     Raises:
@@ -189,8 +189,8 @@ def _qr(value: Operand, argument: str, mode: str) -> QRResult:
 def qr(A: Operand, mode: Literal["reduced", "complete", "r"] = "reduced") -> QRResult:
     """``Q, R`` with ``A = Q @ R``: orthonormal columns and an upper triangular matrix.
 
-    Derivative: ``(gQ + Q C) R^-H``, ``C`` the lower triangle of ``R gR^H - gQ^H Q`` made Hermitian; the columns behind
-    the m-th of wide matrices go through R alone.
+    Derivative: ``(gQ + Q C) R^-H``, ``C`` the lower triangle of ``R gR^H - gQ^H Q`` made Hermitian; the columns after
+    the m-th of a wide matrix affect R only.
     Shape: (..., m, n) to Q (..., m, k) and R (..., k, n), ``k = min(m, n)``, or m for ``"complete"``; Q is empty
     for ``"r"``.
 
@@ -201,9 +201,9 @@ def qr(A: Operand, mode: Literal["reduced", "complete", "r"] = "reduced") -> QRR
         The named tuple ``(Q, R)``.
 
     Raises:
-        RuntimeError: the input is not a matrix or holds other numbers, or ``mode`` is unknown; in the
-            derivative: the mode has none.
-        LinAlgError: in the derivative: the first columns are linearly dependent.
+        RuntimeError: the input is not a matrix of float32, float64 or complex numbers, or ``mode`` is unknown; in the
+            backward pass: the mode has no derivative.
+        LinAlgError: in the backward pass: the first columns are linearly dependent.
 
     Source: the derivative: S. Walter, L. Lehmann, Algorithmic differentiation of linear algebra functions, 2010.
 

@@ -17,7 +17,7 @@ from ..matrices import matrices
 
 
 class GeqrfResult(NamedTuple):
-    """R on and above the diagonal, the reflections below it; and their factors."""
+    """R on and above the diagonal and the vectors of the reflections below it, and the factors tau."""
 
     a: Tensor
     tau: Tensor
@@ -50,11 +50,11 @@ _GEQRF = Primitive("geqrf", _geqrf, "x", [None], outputs=2, batch=in_front)
 
 @operator(differentiable=False)
 def geqrf(input: Tensor) -> GeqrfResult:
-    """R of ``input = Q @ R`` with the reflections whose product is Q, as LAPACK's geqrf.
+    """R of ``input = Q @ R`` and the reflections whose product is Q, in the format of LAPACK's geqrf.
 
     Derivative: none; ``linalg.qr`` has one.
-    Shape: ``(..., m, n)``; ``(..., m, n)`` and ``(..., min(m, n))``.
-    Dtype: float32, float64 and complex; the results have the input's.
+    Shape: ``(..., m, n)`` to ``(..., m, n)`` and ``(..., min(m, n))``.
+    Dtype: float32, float64 and complex; the results have the input's dtype.
 
     Returns: (a, tau): R is ``a.triu()``, and Q ``linalg.householder_product(a, tau)``.
 
@@ -93,7 +93,7 @@ def _arguments(input: Tensor, tau: Tensor, name: str) -> tuple[Tensor, Tensor]:
     a, factors = matrices(input, name), operand(tau, "tau")
     rows, columns = a.array.shape[-2:]
     if factors.dtype != a.dtype:
-        raise RuntimeError(f"{name} and tau must have one dtype, got {describe(a)} and {describe(factors)}")
+        raise RuntimeError(f"{name} and tau must have the same dtype, got {describe(a)} and {describe(factors)}")
     if factors.array.ndim != a.array.ndim - 1 or factors.array.shape[:-1] != a.array.shape[:-2]:
         raise RuntimeError(f"tau must have the batch dimensions of {describe(a)}, got {describe(factors)}")
     if factors.array.shape[-1] > columns or rows < factors.array.shape[-1]:
@@ -106,12 +106,12 @@ def _arguments(input: Tensor, tau: Tensor, name: str) -> tuple[Tensor, Tensor]:
 def householder_product(A: Tensor, tau: Tensor) -> Tensor:
     """The first columns of ``H_1 H_2 ... H_k``, with ``H_i = 1 - tau_i v_i v_i^H``.
 
-    Derivative: that of the product; what A has on and above its diagonal counts nowhere.
-    Shape: A ``(..., m, n)`` with m at least n; tau ``(..., k)``, k at most n; ``(..., m, n)``.
+    Derivative: that of the product; the elements of A on and above its diagonal have no effect.
+    Shape: A ``(..., m, n)`` with m at least n and tau ``(..., k)`` with k at most n, to ``(..., m, n)``.
 
     Args:
-        A: below the diagonal of column i, ``v_i`` after its leading one.
-        tau: the factors.
+        A: column i has, below the diagonal, the elements of ``v_i`` after the 1.
+        tau: the factors ``tau_i``.
 
     >>> rg.linalg.householder_product(rg.tensor([[0.0], [0.5]]), rg.tensor([1.6]))
     tensor([[-0.6],
@@ -131,10 +131,10 @@ def orgqr(input: Tensor, input2: Tensor) -> Tensor:
     """``linalg.householder_product(input, input2)``, by LAPACK's name.
 
     Derivative: ``linalg.householder_product``'s.
-    Shape: ``(..., m, n)`` and ``(..., k)``; ``(..., m, n)``.
+    Shape: ``(..., m, n)`` and ``(..., k)`` to ``(..., m, n)``.
 
     Args:
-        input2: the factors tau.
+        input2: the factors ``tau`` of the reflections.
 
     >>> rg.orgqr(*rg.geqrf(rg.tensor([[3.0], [4.0]])))
     tensor([[-0.6],
@@ -150,13 +150,13 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpos
 
     Derivative: that of the product.
     Shape: input ``(..., m, k)``, tau ``(..., k)``, other ``(..., m, n)``, or ``(..., n, m)`` without ``left``; the
-        result has other's.
-    Dtype: float32, float64 and complex, all one; the result has it.
+    result has the shape of other.
+    Dtype: float32, float64 and complex, the same for all arguments and the result.
 
     Args:
         other: the matrix to be multiplied.
         left: multiply by Q from the left.
-        transpose: whether to take the adjoint of Q.
+        transpose: multiply by ``Q^H`` instead of Q.
 
     >>> a, tau = rg.geqrf(rg.tensor([[3.0], [4.0]]))
     >>> rg.ormqr(a, tau, rg.tensor([[3.0], [4.0]]), transpose=True)[0]
@@ -165,9 +165,9 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpos
     a, factors = _arguments(input, tau, "input")
     c = matrices(other, "other")
     if c.dtype != a.dtype:
-        raise RuntimeError(f"input and other must have one dtype, got {describe(a)} and {describe(c)}")
+        raise RuntimeError(f"input and other must have the same dtype, got {describe(a)} and {describe(c)}")
     if c.array.ndim != a.array.ndim:
-        raise RuntimeError(f"input and other must have as many dimensions, got {describe(a)} and {describe(c)}")
+        raise RuntimeError(f"input and other must have equally many dimensions, got {describe(a)} and {describe(c)}")
     if factors.array.shape[-1] != min(c.array.shape[-2 if left else -1], a.array.shape[-1]):
         raise RuntimeError(f"tau must have a factor for each column of {describe(a)}, got {describe(factors)}")
     if c.array.shape[-2 if left else -1] != a.array.shape[-2]:

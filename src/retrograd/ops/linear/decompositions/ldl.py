@@ -19,7 +19,7 @@ from ...table.types import Operand
 from ..matrices import matrices
 from ..solving.systems import solve
 
-_ALPHA = (1 + 17**0.5) / 8  # bounds the growth of elements
+_ALPHA = (1 + 17**0.5) / 8  # Bunch and Kaufman's threshold, which bounds the growth of elements
 
 
 class LDLFactors(NamedTuple):
@@ -30,7 +30,7 @@ class LDLFactors(NamedTuple):
 
 
 class LDLFactorsInfo(NamedTuple):
-    """LDLFactors, and for each matrix the number of the first zero pivot, or 0."""
+    """LD and pivots, and for each matrix the position of the first zero pivot, counted from 1, or 0."""
 
     LD: Tensor
     pivots: Tensor
@@ -104,10 +104,10 @@ def _factored(x: Tensor, hermitian: bool) -> tuple[Tensor, Tensor, Tensor]:
 
 @operator(namespace="linalg", method=False, differentiable=False, raises="square", args="A lower, hermitian")
 def ldl_factor_ex(A: Operand, *, hermitian: bool = False, check_errors: bool = False) -> LDLFactorsInfo:
-    """As ``ldl_factor``, with a number per matrix instead of an error where a pivot is zero.
+    """``ldl_factor`` that reports zero pivots in ``info``, a number per matrix, instead of raising an error.
 
     Shape: (..., n, n) to LD (..., n, n), pivots (..., n) and info (...).
-    Dtype: float32, float64 and complex; kept; pivots and info int32.
+    Dtype: float32, float64 and complex, preserved; pivots and info int32.
 
     Returns:
         The named tuple ``(LD, pivots, info)``.
@@ -184,16 +184,16 @@ def ldl_solve(LD: Operand, pivots: Tensor, B: Operand, *, hermitian: bool = Fals
     """``X`` with ``A X = B``, from the result of ``ldl_factor(A)``.
 
     Derivative: B: ``A^-H g``; LD: none, as in PyTorch.
-    Shape: LD (..., n, n), pivots (..., n), B (..., n, k); the result as B, batches broadcast.
+    Shape: LD (..., n, n), pivots (..., n), B (..., n, k), batches broadcast; the result has B's shape.
 
     Args:
         LD: the packed factors.
         pivots: the interchanges.
-        hermitian: the ``hermitian`` of the call of ``ldl_factor``.
+        hermitian: the argument ``hermitian`` that ``ldl_factor`` was called with.
 
     Raises:
         LinAlgError: D is singular.
-        RuntimeError: a shape does not fit.
+        RuntimeError: the shapes of LD, pivots and B do not match.
 
     >>> factors = rg.linalg.ldl_factor(rg.tensor([[2.0, 1.0], [1.0, 3.0]]))
     >>> rg.linalg.ldl_solve(*factors, rg.tensor([[3.0], [4.0]]))

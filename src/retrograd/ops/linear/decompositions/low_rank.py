@@ -35,14 +35,14 @@ def _svd_lowrank(a: Tensor, q: int, niter: int) -> OldSVDResult:
 
 @operator(method=False, derivative="of the steps", dtype="real S")
 def svd_lowrank(A: Tensor, q: int | None = 6, niter: int = 2, M: Tensor | None = None) -> OldSVDResult:
-    """``U, S, V`` with ``A - M`` near ``U @ diag(S) @ V^H``: the largest q singular values, by random columns.
+    """``U, S, V`` with ``A - M`` near ``U @ diag(S) @ V^H``: the largest q singular values, by random projections.
 
-    Shape: A ``(..., m, n)``, M broadcasts with it; U ``(..., m, q)``, S ``(..., q)``, V ``(..., n, q)``.
+    Shape: A ``(..., m, n)``, with which M broadcasts, to U ``(..., m, q)``, S ``(..., q)``, V ``(..., n, q)``.
 
     Args:
-        q: an estimate of the rank, from above.
-        niter: how often the columns are improved; more for singular values that fall slowly.
-        M: what is taken from A, by default nothing.
+        q: the number of singular values; at least the rank of A for an exact result.
+        niter: the number of subspace iterations; more are needed where singular values decrease slowly.
+        M: a matrix that is subtracted from A; by default none.
 
     Returns: (U, S, V).
 
@@ -63,18 +63,18 @@ def svd_lowrank(A: Tensor, q: int | None = 6, niter: int = 2, M: Tensor | None =
 def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> OldSVDResult:
     """``U, S, V`` with ``A - mean(A, -2)`` near ``U @ diag(S) @ V^H``: principal directions are the columns of V.
 
-    Shape: ``(..., m, n)``, m examples of n numbers; U ``(..., m, q)``, S ``(..., q)``, V ``(..., n, q)``.
+    Shape: ``(..., m, n)``, m examples of n numbers, to U ``(..., m, q)``, S ``(..., q)``, V ``(..., n, q)``.
 
     Args:
         A: the examples.
-        q: an estimate of the rank, from above; by default the least of 6, m and n.
-        center: whether to take away the mean of the examples.
-        niter: how often the columns are improved.
+        q: the number of principal components; by default the least of 6, m and n.
+        center: whether to subtract the mean of the examples.
+        niter: the number of subspace iterations.
 
     Returns: (U, S, V).
 
     Raises:
-        ValueError: q or niter are out of range.
+        ValueError: q or niter is out of range.
 
     Source: Halko, Martinsson and Tropp, Finding structure with randomness, 2009.
 
@@ -114,17 +114,19 @@ def lobpcg(
 
     A full decomposition computes them, so the arguments of PyTorch's iteration are accepted and ignored.
 
-    Derivative: that of ``linalg.eigh``, applied to ``(A + A^H) / 2``, so that both triangles of A count alike.
-    Shape: A and B (..., m, m); E (..., k), X (..., m, k).
-    Dtype: float32, float64 and complex; kept, E real.
+    Derivative: that of ``linalg.eigh``, applied to ``(A + A^H) / 2``, so that both triangles of A get the same
+    gradient.
+    Shape: A and B (..., m, m) to E (..., k) and X (..., m, k).
+    Dtype: float32, float64 and complex, preserved; E is real.
 
     Args:
         A: symmetric matrices, or a sparse one.
-        k: how many; by default as X has columns, else one.
-        B: symmetric positive definite matrices, by default the unit matrix.
-        X: where an iteration would start; says how many.
+        k: the number of eigenvalues; by default the number of columns of X, or 1 without X.
+        B: symmetric positive-definite matrices, by default the identity matrix.
+        X: the start of PyTorch's iteration, of which only the number of columns is used here.
         n, iK, niter, tol, method, tracker, ortho_iparams, ortho_fparams, ortho_bparams: accepted for compatibility.
-        largest: the largest ones, the default, in descending order; else the smallest, in ascending order.
+        largest: True, the default, for the largest eigenvalues in descending order; False for the smallest in ascending
+            order.
 
     Returns: (E, X).
 

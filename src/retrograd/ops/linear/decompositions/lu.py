@@ -144,8 +144,8 @@ class LUFactors(NamedTuple):
 def lu_factor(A: Operand, *, pivot: bool = True) -> LUFactors:
     """``LU, pivots`` with ``A = P @ L @ U``: Gaussian elimination with row interchanges, L and U packed in one matrix.
 
-    Derivative: ``L^-H (tril(L^H gL, -1) + triu(gU U^H)) U^-H`` of square matrices, in the rows' new order; of others
-    the rest goes through triangular systems. The pivots are constant.
+    Derivative: ``L^-H (tril(L^H gL, -1) + triu(gU U^H)) U^-H`` for square matrices, with the rows in pivot order; in
+    other matrices the remaining rows or columns follow by triangular systems. The pivots are constant.
     Shape: (..., m, n) to LU (..., m, n) and pivots (..., min(m, n)).
 
     Args:
@@ -185,14 +185,14 @@ def lu_(input: Operand, pivot: bool = True, get_infos: bool = False) -> tuple[Te
     Args:
         input: the matrices.
         pivot: interchange rows.
-        get_infos: give also, per matrix, which pivot is the first to be 0, counted from 1, or 0 for none.
+        get_infos: also return, per matrix, the position of the first zero pivot, counted from 1, or 0.
 
     Returns:
         The tuple ``(LU, pivots)``, or with ``get_infos`` ``(LU, pivots, infos)``.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: as ``linalg.lu_factor``.
+        RuntimeError: the errors of ``linalg.lu_factor``.
 
     >>> packed, pivots = rg.lu(rg.tensor([[2.0]]))
     >>> packed
@@ -225,7 +225,7 @@ def lu(A: Operand, *, pivot: bool = True) -> LUResult:
     Shape: (..., m, n) to P (..., m, m), L (..., m, k), U (..., k, n), ``k = min(m, n)``.
 
     Args:
-        pivot: interchange rows; without, P is empty.
+        pivot: interchange rows; if False, P is empty.
 
     Returns:
         The named tuple ``(P, L, U)``.
@@ -253,7 +253,7 @@ def _lu_solve(packed: Operand, pivots: Operand, b: Operand, left: bool, adjoint:
             f"pivots must be int32{factors.array.shape[:-1]} for LU {describe(factors)}, got {describe(swaps)}"
         )
     if not within_rows(swaps, rows):
-        raise RuntimeError(f"pivots must be between 1 and {rows}; are they those of lu_factor?")
+        raise RuntimeError(f"pivots must be between 1 and {rows}; pass those that lu_factor returned")
     order = PERMUTATION(swaps, rows=rows)
     if not left:
         return _lu_solve(factors, pivots, right.mH, True, not adjoint).mH.contiguous()
@@ -273,9 +273,9 @@ def _lu_solve(packed: Operand, pivots: Operand, b: Operand, left: bool, adjoint:
 def lu_solve(LU: Operand, pivots: Operand, B: Operand, *, left: bool = True, adjoint: bool = False) -> Tensor:
     """``X`` with ``A @ X = B``, from ``LU, pivots = lu_factor(A)``.
 
-    Shape: LU (..., n, n), pivots (..., n), B (..., n, k), batches broadcast; X has B's. Without ``left`` B is (...,
-    k, n).
-    Dtype: float32, float64 and complex, the same of LU and B; kept; pivots int32.
+    Shape: LU (..., n, n), pivots (..., n), B (..., n, k), or (..., k, n) without ``left``; batches broadcast, and
+    X has B's shape.
+    Dtype: float32, float64 and complex, the same for LU and B, preserved; pivots int32.
 
     Args:
         LU: L and U, packed in one matrix.
@@ -298,8 +298,8 @@ def lu_solve_(input: Operand, LU_data: Operand, LU_pivots: Operand) -> Tensor:
     """``X`` with ``A @ X = input``, from ``LU_data, LU_pivots = lu(A)``: ``linalg.lu_solve``.
 
     Derivative: as ``linalg.lu_solve``.
-    Shape: LU_data (..., n, n), LU_pivots (..., n), input (..., n, k), batches broadcast; X has the input's.
-    Dtype: float32, float64 and complex, the same of LU_data and input; kept; LU_pivots int32.
+    Shape: LU_data (..., n, n), LU_pivots (..., n), input (..., n, k), batches broadcast; X has the input's shape.
+    Dtype: float32, float64 and complex, the same for LU_data and input, preserved; LU_pivots int32.
 
     Args:
         LU_data: L and U, packed in one matrix.
@@ -324,22 +324,23 @@ class LUParts(NamedTuple):
 
 @operator(method=False)
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> LUParts:
-    """P, L and U of what ``linalg.lu_factor`` packed: ``A = P @ L @ U``.
+    """P, L and U from the result of ``linalg.lu_factor``: ``A = P @ L @ U``.
 
     Derivative: LU_data: ``tril(gL, -1) + triu(gU)``; the permutation has none.
-    Shape: ``(..., m, n)`` and ``(..., k)`` with ``k = min(m, n)``; ``(..., m, m)``, ``(..., m, k)``, ``(..., k, n)``.
-    Dtype: float32, float64 and complex; the results have that of LU_data.
+    Shape: ``(..., m, n)`` and ``(..., k)`` to P ``(..., m, m)``, L ``(..., m, k)``, U ``(..., k, n)``, ``k = min(m,
+    n)``.
+    Dtype: float32, float64 and complex; the results have the dtype of LU_data.
 
     Args:
         LU_data: L below the diagonal, U on and above it.
         LU_pivots: the row interchanges, counted from 1, as int32.
-        unpack_data: whether L and U are wanted.
-        unpack_pivots: whether P is wanted.
+        unpack_data: whether to return L and U.
+        unpack_pivots: whether to return P.
 
-    Returns: (P, L, U); what is not wanted is empty.
+    Returns: (P, L, U); factors that were not requested are empty.
 
     Raises:
-        RuntimeError: the pivots do not belong to such matrices.
+        RuntimeError: the pivots have another dtype or shape than those of ``lu_factor``, or are out of range.
 
     >>> packed, pivots = rg.linalg.lu_factor(rg.tensor([[1.0, 2.0], [2.0, 2.0]]))
     >>> rg.lu_unpack(packed, pivots).U
@@ -353,7 +354,7 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
     if unpack_pivots and (swaps.dtype != np.int32 or not fits):
         raise RuntimeError(f"LU_pivots must be int32 of {describe(packed)}, as from lu_factor, got {describe(swaps)}")
     if unpack_pivots and not within_rows(swaps, rows):
-        raise RuntimeError(f"LU_pivots must be between 1 and {rows}; are they those of lu_factor?")
+        raise RuntimeError(f"LU_pivots must be between 1 and {rows}; pass those that lu_factor returned")
     xp = array_module(packed)
     empty = new_tensor(xp.empty((0,), packed.dtype))
     p, lower, upper = empty, empty, empty

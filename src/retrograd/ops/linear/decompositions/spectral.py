@@ -50,7 +50,7 @@ def check_phases(vectors: str, turned: Array, others: Array | None = None) -> No
         others: the same matrix for other vectors that share these phases.
 
     Raises:
-        RuntimeError: a derivative is not 0, by more than PyTorch's tolerance.
+        RuntimeError: the magnitude of a derivative exceeds PyTorch's tolerance.
     """
     arrays = [getattr(value, "array", value) for value in (turned, others) if value is not None]
     if arrays[0].dtype.kind != "c" or modes.tracer is not None or isinstance(arrays[0], Wrapping):
@@ -59,7 +59,7 @@ def check_phases(vectors: str, turned: Array, others: Array | None = None) -> No
     if bool((abs(sum(diagonals)) > 1e-2 * (1 + abs(diagonals[-1] if others is not None else 0))).any()):
         raise RuntimeError(
             f"complex {vectors} are determined up to a factor exp(i phi), and the function that is differentiated "
-            "depends on phi: its gradient is not defined; use only what does not depend on it, such as abs()"
+            "depends on phi: its gradient is not defined; make the function independent of phi, for example by abs()"
         )
 
 
@@ -71,8 +71,8 @@ def diagonal_matrix(x: Array, like: Array) -> Array:
 def unused(values: Array | None, *vectors: Array) -> Array | None:
     """Return which columns have no gradient in any of the ``vectors``; None if the eigenvalues have a gradient.
 
-    With a gradient of the eigenvalues, zeros do not show that the vectors are not used: those of ``V f(w) V^H`` are 0
-    where ``f(w)`` is 0, but its derivative is not.
+    If the eigenvalues have a gradient, a zero gradient of a vector does not show that it is unused: in ``V f(w) V^H``
+    the gradient of a vector is 0 where ``f(w)`` is 0, although the derivative of f is not.
     """
     if values is not None:
         return None
@@ -81,10 +81,10 @@ def unused(values: Array | None, *vectors: Array) -> Array | None:
 
 
 def over(x: Array, gaps: Array, idle: Array | None) -> Array:
-    """x / gaps off the diagonal, NaN for gaps of 0, and 0 on the diagonal and between two ``idle`` columns.
+    """Return x / gaps, with NaN for gaps of 0, and with 0 on the diagonal and between two ``idle`` (unused) columns.
 
-    The vectors of equal eigenvalues are one choice of many. A function of them has a derivative only if it does not
-    depend on the choice, which its gradient at this choice cannot tell. PyTorch and JAX give NaN as well.
+    The vectors of equal eigenvalues are one choice of many. A function of the vectors has a derivative only if it does
+    not depend on the choice, and its gradient at one choice does not show this. PyTorch and JAX give NaN as well.
     """
     nothing = array_module(x).eye(x.shape[-1], dtype=bool)
     equal = getattr(gaps, "array", gaps) == 0
@@ -111,24 +111,25 @@ class EighResult(NamedTuple):
 def eigh(A: Operand, UPLO: Literal["L", "U"] = "L") -> EighResult:
     """``w, V`` with ``A = V @ diag(w) @ V^H``: eigenvalues and eigenvectors of each symmetric (Hermitian) matrix.
 
-    Derivative: the Hermitian part of ``V (diag(gw) + (V^H gV) / E) V^H``, ``E_ij = w_j - w_i``. Complex eigenvectors:
-    for functions that do not depend on their phases. If two eigenvalues are equal, the gradient of a function of the
-    vectors is NaN, as in PyTorch and JAX: their vectors are one choice of many. It is finite if only vectors are used
-    and neither of these two, as in ``V[:, :k]``. For functions of the matrix use ``linalg.matrix_exp``,
-    ``scipy.linalg.sqrtm``, ``logm`` or ``fractional_matrix_power``; the projector onto the eigenvectors below c is
-    ``(I - scipy.linalg.polar(A - c I)[0]) / 2``.
+    Derivative: the Hermitian part of ``V (diag(gw) + (V^H gV) / E) V^H``, ``E_ij = w_j - w_i``. For complex
+    eigenvectors the function must not depend on their phases. If two eigenvalues are equal, the gradient of a function
+    of the vectors is NaN, as in PyTorch and JAX: their vectors are one choice of many. It is finite if the function
+    uses no eigenvalues and neither of these two vectors, as in ``V[:, :k]``. For functions of the matrix use
+    ``linalg.matrix_exp``, ``scipy.linalg.sqrtm``, ``logm`` or ``fractional_matrix_power``; the projector onto the
+    eigenvectors below c is ``(I - scipy.linalg.polar(A - c I)[0]) / 2``.
     Shape: (..., n, n) to w (..., n) and V (..., n, n).
     Dtype: float32, float64 and complex, whose eigenvalues are real.
 
     Args:
-        A: the matrices, of which one triangle is read.
-        UPLO: which one: the lower or the upper.
+        A: the matrices; only one triangle is read.
+        UPLO: ``"L"`` if the lower triangle is read, ``"U"`` if the upper one is.
 
     Returns:
         The named tuple ``(eigenvalues, eigenvectors)``, ascending, the vectors as columns.
 
     Raises:
-        RuntimeError: the matrices are not square or hold other numbers, or ``UPLO`` is unknown.
+        RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers, or ``UPLO`` is
+            neither ``"L"`` nor ``"U"``.
 
     >>> rg.linalg.eigh(rg.tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
     tensor([1., 2.])
@@ -223,11 +224,11 @@ class SVDResult(NamedTuple):
 def svd(A: Operand, full_matrices: bool = True, *, driver: str | None = None) -> SVDResult:
     """``U, S, Vh`` with ``A = U @ diag(S) @ Vh``: orthonormal U and Vh, and the singular values, descending.
 
-    Derivative: with ``E_ij = s_j^2 - s_i^2`` and ``skew(X) = X - X^H``:
-    ``U (skew(U^H gU)/E S + S skew(V^H gV)/E + diag(gS)) V^H + (1 - U U^H) gU S^-1 V^H + U S^-1 gV^H (1 - V V^H)``; of
-    complex matrices also ``diag(skew(U^H gU) / (2 S))`` by ``diag(gS)``, for functions that do not depend on the phases
-    of pairs of vectors. If two singular values are equal or one is 0, the gradient of a function of U and Vh is NaN, as
-    in PyTorch and JAX, unless only vectors are used, and not these; ``scipy.linalg.polar`` gives ``U @ Vh``.
+    Derivative: with ``E_ij = s_j^2 - s_i^2`` and ``skew(X) = X - X^H``: ``U (skew(U^H gU)/E S + S skew(V^H gV)/E +
+    diag(gS)) V^H + (1 - U U^H) gU S^-1 V^H + U S^-1 gV^H (1 - V V^H)``; for complex matrices ``diag(skew(U^H gU) / (2
+    S))`` is added to ``diag(gS)``, and the function must not depend on the phases of pairs of vectors. If two singular
+    values are equal or one is 0, the gradient of a function of U and Vh is NaN, as in PyTorch and JAX, unless it uses
+    only other singular vectors; ``scipy.linalg.polar`` gives ``U @ Vh``.
     Shape: (..., m, n) to U (..., m, k), S (..., k), Vh (..., k, n), ``k = min(m, n)``; U (..., m, m) and Vh (..., n, n)
     with ``full_matrices``.
     Dtype: float32, float64 and complex, whose singular values are real.
@@ -332,7 +333,7 @@ EIG.fills = False
 
 
 class EigResult(NamedTuple):
-    """Eigenvalues in no order, and eigenvectors of length 1, as columns."""
+    """Eigenvalues in no particular order, and eigenvectors of length 1, as columns."""
 
     eigenvalues: Tensor
     eigenvectors: Tensor
@@ -343,13 +344,13 @@ class EigResult(NamedTuple):
 def eig(A: Tensor) -> EigResult:
     """Eigenvalues w and eigenvectors V of each square matrix: ``A @ V = V @ diag(w)``.
 
-    Derivative: ``V^-T (diag(gw) + (V^T gV - V^T conj(V) diag(Re(V^T gV))) / E) V^T``, ``E_ij = w_j - w_i``: for
-    functions that do not depend on the phases of V's columns, which are free. If two eigenvalues are equal, the
-    gradient of a function of V is NaN, as in PyTorch, unless only V is used, and not these two columns.
-    Shape: ``(..., n, n)``; ``(..., n)`` and ``(..., n, n)``.
+    Derivative: ``V^-T (diag(gw) + (V^T gV - V^T conj(V) diag(Re(V^T gV))) / E) V^T``, ``E_ij = w_j - w_i``. The
+    function must not depend on the phases of V's columns, which are arbitrary. If two eigenvalues are equal, the
+    gradient of a function of V is NaN, as in PyTorch, unless it uses no eigenvalues and neither of these two columns.
+    Shape: ``(..., n, n)`` to ``(..., n)`` and ``(..., n, n)``.
     Dtype: float32, float64 and complex; both results complex.
 
-    Returns: (eigenvalues, eigenvectors), the latter columns of length 1; in no order.
+    Returns: (eigenvalues, eigenvectors), in no particular order; the eigenvectors are columns of length 1.
 
     Raises:
         RuntimeError: A is not square, or has infinities or NaN.
@@ -363,10 +364,10 @@ def eig(A: Tensor) -> EigResult:
 @operator(namespace="linalg", method=False)
 @also_named(input="A")
 def eigvals(A: Tensor) -> Tensor:
-    """The w with ``A @ v = w v``: the eigenvalues of each square matrix, in no order.
+    """The w with ``A @ v = w v``: the eigenvalues of each square matrix, in no particular order.
 
     Derivative: ``V^-T diag(g) V^T``.
-    Shape: ``(..., n, n)``; ``(..., n)``.
+    Shape: ``(..., n, n)`` to ``(..., n)``.
     Dtype: float32, float64 and complex; the result is complex.
 
     Raises:

@@ -28,7 +28,7 @@ from .matmul import MATMUL, OUTER, matmul, mm, require_ndim
 if TYPE_CHECKING:
     from ....core.mapping.batching import Call
 
-RECOMPUTED = 1 << 20  # elements from which an input that costs little is computed again instead of saved
+RECOMPUTED = 1 << 20  # from this number of elements on, an input that is cheap to compute is recomputed, not saved
 
 # Unlike `x @ w.T + b`, linear creates no transposed views, and its weight gradient is one product over the batch.
 
@@ -46,7 +46,7 @@ def _linear(x: Array, w: Array, b: Array | None = None) -> Array:
 
 
 def _halves(x: Array, w: Array, b: Array | None = None) -> Array:
-    """Return the map of bfloat16: all products and the bias are added in float32."""
+    """Compute the affine map of bfloat16 arrays, with products and bias summed in float32."""
     from ....kernels.loops.matrices.pairs import dot
 
     return dot(as_rows(x), w.T, b).reshape(x.shape[:-1] + w.shape[:1])
@@ -69,7 +69,7 @@ def _weight_halves(dy: Array, x: Array) -> Array:
     return dot(as_rows(dy).T, as_rows(x))
 
 
-# The gradient of the weight, ``sum over rows of dy_o x_i``, which is bilinear, so that its rules are products, too.
+# The gradient of the weight, ``sum over rows of dy_o x_i``, is bilinear, so its own rules are products as well.
 LINEAR_WEIGHT: Primitive = Primitive(
     "linear_weight",
     _linear_weight,
@@ -128,7 +128,7 @@ def as_rows_of_each(x: Tensor) -> Tensor:
 
 def _linear_shape(make: Callable[..., ndarray], x: ndarray, w: ndarray, b: ndarray | None = None) -> ndarray:
     if x.shape[-1] != w.shape[-1]:
-        raise ValueError(f"the axis of length {x.shape[-1]} is multiplied with one of {w.shape[-1]}")
+        raise ValueError(f"the last axis of input has length {x.shape[-1]}, that of weight {w.shape[-1]}")
     return make(x.shape[:-1] + w.shape[:-1], x.dtype)
 
 
@@ -164,7 +164,7 @@ def linear(input: Operand, weight: Operand, bias: Operand | None = None) -> Tens
     Shape: input (..., in), weight (out, in) and bias (out) to (..., out); weight (in) gives (...).
 
     Args:
-        input: the rows.
+        input: the rows to map.
         weight: a row per output.
         bias: added to each result; none by default.
 
@@ -192,7 +192,7 @@ def linear(input: Operand, weight: Operand, bias: Operand | None = None) -> Tens
 
 
 def _recomputing(out: Tensor, x: Tensor) -> Tensor:
-    """Let the backward pass compute a large saved input again, if that is cheap."""
+    """Let the backward pass compute a large input again instead of saving it, if recomputing is cheap."""
     if adding and x.array.size >= RECOMPUTED:
         recompute_input(out, x, 0)
     return out
@@ -202,7 +202,8 @@ def _recomputing(out: Tensor, x: Tensor) -> Tensor:
 def bilinear(input1: Operand, input2: Operand, weight: Operand, bias: Operand | None = None) -> Tensor:
     """``y_o = sum_ij input1_i weight_oij input2_j + bias_o``, along the last dimensions.
 
-    Derivative: each factor: ``g`` times the others, summed over the rest; bias: ``g``, summed over the batch.
+    Derivative: each factor: ``g`` times the other factors, summed over the indices that it lacks; bias: ``g``, summed
+    over the batch.
     Shape: input1 (..., n), input2 (..., m), weight (out, n, m) and bias (out) to (..., out).
 
     Args:
@@ -245,9 +246,9 @@ def _compact(x: Array, w: Array, scales: Array, back: bool) -> Array:
 
 
 def _compact_batch(call: Call) -> Tensor:
-    """Multiply all examples together, by one matrix."""
+    """Multiply all examples by the weight, which they share."""
     if call.mapped[1] or call.mapped[2]:
-        raise NotImplementedError("the weight is a constant, and must be the same for all examples of vmap")
+        raise NotImplementedError("the weight must be the same for all examples of vmap; the weight is mapped")
     return call.below(call.values)
 
 

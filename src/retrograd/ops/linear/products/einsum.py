@@ -50,7 +50,7 @@ def _einsum_shape(make: Callable[..., ndarray], *xs: ndarray, equation: str) -> 
             if lengths.setdefault(letter, length) in (1, length):
                 lengths[letter] = length
             elif length != 1:
-                raise ValueError(f"index {letter} has the lengths {lengths[letter]} and {length}")
+                raise ValueError(f"subscript {letter} has lengths {lengths[letter]} and {length}")
     return make(tuple([lengths[letter] for letter in out]), np.result_type(*xs))
 
 
@@ -173,7 +173,7 @@ def _einsum_vjp(g: Array, xs: tuple[Array, ...], equation: str, index: int) -> A
 def _einsum_cotangent(
     g: Array, others: list[Array], letters: list[list[str]], out: list[str], wanted: list[str], shape: tuple[int, ...]
 ) -> Array:
-    """Return the cotangent of one operand: the einsum of g and the others, broadcast along letters only it has."""
+    """Return the cotangent of one operand: the einsum of g and the others, broadcast along its own letters."""
     unique = list(dict.fromkeys(wanted))
     available = set(out).union(*letters) if letters else set(out)
     found = [c for c in unique if c in available]
@@ -226,7 +226,7 @@ def _explicit(equation: str, operands: list[Tensor]) -> str:
         elif len(term) != x.array.ndim:
             raise RuntimeError(f"{equation!r} has {len(term)} subscripts for {describe(x)}")
         if "." in term.replace("...", "", 1):
-            raise RuntimeError(f"{equation!r} has a '.' that is not part of one '...'")
+            raise RuntimeError(f"{equation!r} has a '.' that is not part of a '...'")
     letters = free[:broadcast]
     filled = []
     for term, x in zip(terms, operands, strict=True):
@@ -304,7 +304,7 @@ def _subscript(number: Any) -> str:
 
 
 def _view(equation: str, x: Tensor) -> Tensor:
-    """Compute an einsum of one operand: diagonals of repeated letters, sums over missing ones, and a permutation.
+    """Compute an einsum of one operand: diagonals of repeated letters, sums over letters that the output lacks.
 
     Without a sum the result is a view, as in PyTorch.
     """
@@ -330,21 +330,23 @@ def _sums_products(equation: str) -> bool:
 
 @operator(method=False)
 def einsum(equation: str | Operand, *operands: Operand | Sequence[int | EllipsisType] | Sequence[Operand]) -> Tensor:
-    """``y_ik = sum_j a_ij b_jk`` and its like, written "ij,jk->ik": Einstein's convention.
+    """``y_ik = sum_j a_ij b_jk``, written "ij,jk->ik", and similar sums of products: Einstein summation.
 
-    In ``"bij,bjk->bik"`` each operand has a letter per dimension. Letters that operands share are multiplied, letters
-    absent from the output summed; a letter twice in one operand takes its diagonal; ``...`` stands for dimensions that
-    broadcast. Without ``->`` the output has the letters that occur once, sorted, behind the broadcast ones.
+    In ``"bij,bjk->bik"`` each operand has a letter per dimension. Operands are multiplied along the letters that they
+    share, and summed over letters absent from the output; a letter that occurs twice in one operand selects its
+    diagonal; ``...`` stands for dimensions that broadcast. Without ``->`` the output has the broadcast dimensions, then
+    the letters that occur once, in alphabetical order.
 
-    Derivative: each operand: the einsum of ``g`` with the other operands to its letters.
-    Shape: given by the equation; dimensions of length 1 broadcast. Of a single operand without a sum the result is
-    a view.
-    Dtype: any, the same of all, kept; PyTorch's result type of two operands of which no shared letter is summed.
+    Derivative: each operand: the einsum of ``g`` with the other operands, whose output has the letters of the operand.
+    Shape: given by the equation; dimensions of length 1 broadcast. For a single operand and no sum the result is a
+    view.
+    Dtype: any, the same for all operands and the result; two operands of which no shared letter is summed may differ in
+    dtype and are promoted.
 
     Args:
-        equation: the letters; or the first operand, with the letters as lists of numbers behind each operand and, last,
-            for the output: ``einsum(a, [0, 1], b, [1, 2], [0, 2])``.
-        operands: the factors, one by one or as one list.
+        equation: the letters; or the first operand, if each operand is followed by a list of numbers in place of
+            letters and the last list is the output: ``einsum(a, [0, 1], b, [1, 2], [0, 2])``.
+        operands: the factors, as separate arguments or as one list.
 
     Raises:
         RuntimeError: the equation does not fit the operands, or the dtypes differ.
@@ -371,6 +373,6 @@ def einsum(equation: str | Operand, *operands: Operand | Sequence[int | Ellipsis
     if len(tensors) == 2:
         if tensors[0].array.dtype != tensors[1].array.dtype and _sums_products(equation):
             given = ", ".join(map(describe, tensors))
-            raise RuntimeError(f"operands must have one dtype, got {given}{conversion_advice(*tensors)}")
+            raise RuntimeError(f"operands must have the same dtype, got {given}{conversion_advice(*tensors)}")
         return apply(EINSUM2, tuple(tensors), {"equation": equation})
     return apply(EINSUM, tuple(tensors), {"equation": equation})

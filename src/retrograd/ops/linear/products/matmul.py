@@ -103,7 +103,7 @@ def _matmul_examples(call: Call) -> Tensor:
     return out.squeeze(-1 if n == 1 else -2) if m == 1 else out
 
 
-FEW = 1 << 12  # elements of matrices up to which NumPy multiplies directly, without control of BLAS threads
+FEW = 1 << 12  # up to this number of elements, NumPy multiplies directly, without control of BLAS threads
 
 
 def _mm(x: Array, y: Array) -> Array:
@@ -119,7 +119,7 @@ def _mm_vjp_y(g: Array, x: Array) -> Array:
 
 
 def _halves(x: Array, y: Array) -> Array:
-    """Return the product of bfloat16: of matrices by pairs, of stacks in float32."""
+    """Return the product of bfloat16 arrays: by a compiled loop if y is one matrix, else in float32."""
     from ....kernels.loops.matrices.pairs import dot
 
     if y.ndim == 2 <= x.ndim:
@@ -128,11 +128,9 @@ def _halves(x: Array, y: Array) -> Array:
 
 
 def _matmul_shape(make: Callable[..., ndarray], x: ndarray, y: ndarray) -> ndarray:
-    """Return the result's shape by a product over an axis of length 0."""
+    """Return an array of the result's shape from ``make``, after a check of the multiplied axes."""
     if x.shape[-1] != y.shape[-2 if y.ndim > 1 else 0]:
-        raise ValueError(
-            f"the axis of length {x.shape[-1]} is multiplied with one of {y.shape[-2 if y.ndim > 1 else 0]}"
-        )
+        raise ValueError(f"the multiplied axes have lengths {x.shape[-1]} and {y.shape[-2 if y.ndim > 1 else 0]}")
     lead = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
     return make((*lead, *x.shape[-2:-1], *(y.shape[-1:] if y.ndim > 1 else ())), x.dtype)
 
@@ -170,8 +168,8 @@ def matmul(input: Operand, other: Operand) -> Tensor:
     """``y_ij = sum_k input_ik other_kj``: the product of matrices, vectors, and stacks of matrices.
 
     Derivative: input: ``g @ other^T``; other: ``input^T @ g``.
-    Shape: (..., n, k) and (..., k, m) to (..., n, m), batches broadcast. A vector (k) on the left is a row, on the
-    right a column, whose dimension is gone from the result; two vectors give their inner product.
+    Shape: (..., n, k) and (..., k, m) to (..., n, m), batches broadcast. A vector (k) on the left counts as a row, on
+    the right as a column, and its dimension is dropped from the result; two vectors give their inner product.
 
     Args:
         input: the factor on the left.
@@ -263,7 +261,7 @@ def dot(input: Operand, tensor: Operand) -> Tensor:
     Shape: (n) and (n) to ().
 
     Args:
-        tensor: the other.
+        tensor: the other vector.
 
     >>> rg.dot(rg.tensor([1.0, 2.0]), rg.tensor([3.0, 4.0]))
     tensor(11.)
@@ -282,7 +280,7 @@ def dot(input: Operand, tensor: Operand) -> Tensor:
 def vdot(input: Operand, other: Operand) -> Tensor:
     """``sum_k conj(input_k) other_k`` of two vectors.
 
-    Derivative: input: ``conj(g) other``; other: ``g input``, as PyTorch's gradients are.
+    Derivative: input: ``conj(g) other``; other: ``g input`` (PyTorch's convention for gradients).
 
     Args:
         input: the vector that is conjugated.
@@ -305,7 +303,7 @@ def outer(input: Operand, vec2: Operand) -> Tensor:
         input: the vector of the rows.
 
     Raises:
-        RuntimeError: an input has not one dimension.
+        RuntimeError: input or vec2 is not a vector.
 
     >>> rg.outer(rg.tensor([1.0, 2.0]), rg.tensor([3.0, 4.0]))
     tensor([[3., 4.],
@@ -331,7 +329,7 @@ def inner(input: Operand, other: Operand) -> Tensor:
     if x.array.ndim == 0 or y.array.ndim == 0:
         return x * y
     if x.array.shape[-1] != y.array.shape[-1]:
-        raise RuntimeError(f"the last axes differ: {describe(x)} and {describe(y)}")
+        raise RuntimeError(f"the last axes differ in length: {describe(x)} and {describe(y)}")
     return tensordot(x, y, dims=([x.array.ndim - 1], [y.array.ndim - 1]))
 
 
@@ -340,17 +338,19 @@ def inner(input: Operand, other: Operand) -> Tensor:
 def tensordot(a: Operand, b: Operand, dims: int | Tensor | Sequence[Sequence[int] | int] = 2) -> Tensor:
     """``y[..., ...'] = sum_k a[..., k] b[k, ...']``: over pairs of dimensions.
 
-    Derivative: that of the product of matrices it is: a: ``g`` with ``b`` over b's other dimensions; b: likewise.
+    Derivative: a: ``tensordot`` of ``g`` with ``b`` over the dimensions of b that are not summed; b: likewise with
+    ``a``.
     Shape: the dimensions of a that are not summed, then those of b; a dimension of length 1 pairs with any.
 
     Args:
         a: the factor on the left.
         b: the factor on the right.
-        dims: how many, of the last of a with the first of b; or the dimensions of a, then those of b.
+        dims: n to sum over the last n dimensions of a and the first n of b; or a pair of lists, the dimensions of a and
+            of b.
 
     Raises:
-        RuntimeError: paired dimensions differ in length, or there are more of one than of the other.
-        ValueError: ``dims`` is a sequence, but no pair.
+        RuntimeError: paired dimensions differ in length, or the two lists do.
+        ValueError: ``dims`` is a sequence, but not a pair.
 
     >>> rg.tensordot(rg.ones(2, 3, 4), rg.ones(3, 4, 5)).shape
     (2, 5)
@@ -362,7 +362,7 @@ def tensordot(a: Operand, b: Operand, dims: int | Tensor | Sequence[Sequence[int
     right: list[int]
     if isinstance(dims, int):
         if not 0 <= dims <= min(m, n):
-            raise RuntimeError(f"dims={dims} for {describe(x)} and {describe(y)}")
+            raise RuntimeError(f"dims must be from 0 to {min(m, n)} for {describe(x)} and {describe(y)}, got {dims}")
         left, right = list(range(m - dims, m)), list(range(dims))
     else:
         if not isinstance(dims, (list, tuple)):
@@ -371,16 +371,16 @@ def tensordot(a: Operand, b: Operand, dims: int | Tensor | Sequence[Sequence[int
             raise InvalidValue(f"dims must be a pair of lists, got {dims!r}")
         left, right = ([axes] if isinstance(axes, int) else list(axes) for axes in dims)
     if len(left) != len(right):
-        raise RuntimeError(f"dims pair {len(left)} axes of a with {len(right)} of b")
+        raise RuntimeError(f"dims must name as many axes of a as of b, got {len(left)} and {len(right)}")
     for axis, other in zip(left, right, strict=True):
         if not -m <= axis < m or not -n <= other < n:
-            raise IndexError(f"axes {axis} and {other} for {describe(x)} and {describe(y)}")
+            raise IndexError(f"axis {axis} of {describe(x)} or axis {other} of {describe(y)} is out of range")
         if x.array.shape[axis] == 1 != y.array.shape[other]:  # the single element broadcasts, as in PyTorch
             y = y.sum(other, keepdim=True)
         elif y.array.shape[other] == 1 != x.array.shape[axis]:
             x = x.sum(axis, keepdim=True)
         elif x.array.shape[axis] != y.array.shape[other]:
-            raise RuntimeError(f"axis {axis} of {describe(x)} and axis {other} of {describe(y)} differ")
+            raise RuntimeError(f"axis {axis} of {describe(x)} and axis {other} of {describe(y)} differ in length")
     left, right = [axis % m for axis in left], [axis % n for axis in right]
     kept_x = [axis for axis in range(m) if axis not in left]
     kept_y = [axis for axis in range(n) if axis not in right]
@@ -418,7 +418,7 @@ def addmm(input: Operand, mat1: Operand, mat2: Operand, *, beta: Number = 1, alp
     Args:
         input: the Tensor that is added to the product.
         mat1: the matrix on the left.
-        beta: the factor of the input; with 0 its values do not count, NaN included.
+        beta: the factor of the input; with 0 the input is ignored, even where it is NaN.
         alpha: the factor of the product.
 
     >>> rg.addmm(rg.ones(2), rg.ones(2, 3), rg.ones(3, 2))
@@ -522,7 +522,7 @@ def __matmul__(self: Tensor, other: Operand) -> Tensor:
 
 def _reflected_matmul(self: Tensor, other: Operand) -> Tensor:
     if not is_operand(other):
-        raise TypeError  # caught by `deferring`; the error of `matmul` takes longer to make than a small product
+        raise TypeError  # caught by `deferring`; the error of `matmul` would take longer to create than a small product
     return matmul(other, self)
 
 

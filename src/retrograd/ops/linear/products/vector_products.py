@@ -23,13 +23,14 @@ def multi_dot(tensors: Sequence[Operand]) -> Tensor:
     """``tensors[0] @ tensors[1] @ ...``: the product of a chain of matrices, in the cheapest order.
 
     Derivative: each matrix: ``L^T g R^T``, with ``L`` and ``R`` the products left and right of it.
-    Shape: (a, b), (b, c), ..., (y, z) to (a, z); the first and the last may be vectors, whose dimension is then gone.
+    Shape: (a, b), (b, c), ..., (y, z) to (a, z); the first and the last may be vectors, whose dimension is dropped from
+    the result.
 
     Args:
-        tensors: at least two.
+        tensors: at least two matrices.
 
     Raises:
-        RuntimeError: there are fewer than two, or the shapes do not fit.
+        RuntimeError: there are fewer than two matrices, or the shapes do not match.
 
     Source: T. Cormen, C. Leiserson, R. Rivest, C. Stein, Introduction to Algorithms, chapter 15.2.
 
@@ -54,7 +55,7 @@ def multi_dot(tensors: Sequence[Operand]) -> Tensor:
 
 
 def _cheapest_splits(sizes: list[int]) -> dict[tuple[int, int], int]:
-    """Return where to split each part of the chain, by dynamic programming over the length of parts."""
+    """Return where to split each subchain, found by dynamic programming over the lengths of subchains."""
     count = len(sizes) - 1
     cost = {(i, i): 0 for i in range(count)}
     split: dict[tuple[int, int], int] = {}
@@ -85,7 +86,7 @@ def linalg_diagonal(A: Operand, *, offset: int = 0, dim1: Dim = -2, dim2: Dim = 
     Shape: (..., m, n) to (..., k), with the length k of the diagonal.
 
     Raises:
-        RuntimeError: both dimensions are the same.
+        RuntimeError: ``dim1`` and ``dim2`` are the same dimension.
 
     >>> rg.linalg.diagonal(rg.eye(2))
     tensor([1., 1.])
@@ -97,11 +98,11 @@ def linalg_diagonal(A: Operand, *, offset: int = 0, dim1: Dim = -2, dim2: Dim = 
 def trace(input: Operand) -> Tensor:
     """``sum_i input[i, i]`` of a matrix.
 
-    Derivative: ``g`` times the unit matrix.
+    Derivative: ``g`` times the identity matrix.
     Shape: (m, n) to ().
 
     Raises:
-        RuntimeError: the input has not two dimensions.
+        RuntimeError: the input does not have two dimensions.
 
     >>> rg.trace(rg.tensor([[1.0, 9.0], [9.0, 2.0]]))
     tensor(3.)
@@ -120,11 +121,11 @@ def kron(input: Operand, other: Operand) -> Tensor:
     """``y[i p + k, j q + l] = input[i, j] * other[k, l]``: the Kronecker product, in any number of dimensions.
 
     Derivative: input: the sum of ``g * other`` over each block; other: the sum of ``input_block * g`` over the blocks.
-    Shape: (m, n, ...) and (p, q, ...) to (m p, n q, ...); the one with fewer dimensions gets leading ones.
+    Shape: (m, n, ...) and (p, q, ...) to (m p, n q, ...); the shorter shape is extended by leading ones.
 
     Args:
         input: each element is the factor of one block.
-        other: the array that each block is a multiple of.
+        other: the Tensor of which each block is a multiple.
 
     >>> rg.kron(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 10.0]))
     tensor([ 1., 10.,  2., 20.])
@@ -142,8 +143,8 @@ def kron(input: Operand, other: Operand) -> Tensor:
 def vecdot(x: Operand, y: Operand, *, dim: Dim = -1) -> Tensor:
     """``sum_i conj(x_i) y_i`` along a dimension.
 
-    Derivative: x: ``conj(g) y``; y: ``g x``, as PyTorch's gradients are.
-    Shape: any that broadcast; the result lacks ``dim``.
+    Derivative: x: ``conj(g) y``; y: ``g x``, with PyTorch's convention for gradients.
+    Shape: the arguments broadcast; the result has the common shape without ``dim``.
 
     Args:
         x: the vectors that are conjugated.
@@ -170,7 +171,7 @@ def cross(input: Operand, other: Operand, *, dim: Dim = -1) -> Tensor:
     """``y_i = input_(i+1) other_(i+2) - input_(i+2) other_(i+1)``, indices modulo 3: the vector product.
 
     Derivative: input: ``cross(other, g)``; other: ``cross(g, input)``.
-    Shape: the same number of dimensions, which broadcast, with length 3 along ``dim``.
+    Shape: both have the same number of dimensions and length 3 along ``dim``; the other dimensions broadcast.
     Dtype: any but bool; the result has PyTorch's result type.
 
     Args:
@@ -178,7 +179,7 @@ def cross(input: Operand, other: Operand, *, dim: Dim = -1) -> Tensor:
         other: the vectors on the right.
 
     Raises:
-        RuntimeError: the dimension has not length 3 in both, or the shapes do not fit.
+        RuntimeError: the dimension does not have length 3 in both, or the shapes do not broadcast.
 
     >>> rg.linalg.cross(rg.tensor([1.0, 0.0, 0.0]), rg.tensor([0.0, 1.0, 0.0]))
     tensor([0., 0., 1.])
@@ -217,7 +218,7 @@ def vander(x: Operand, *, N: int | None = None) -> Tensor:
         N: the number of powers, by default n.
 
     Raises:
-        RuntimeError: x is of bools, or ``N`` is not greater than 1.
+        RuntimeError: x holds bools, or ``N`` is not greater than 1.
 
     >>> rg.linalg.vander(rg.tensor([2.0, 3.0]), N=3)
     tensor([[1., 2., 4.],
@@ -239,10 +240,10 @@ def vander(x: Operand, *, N: int | None = None) -> Tensor:
 
 @operator()
 def adjoint(input: Tensor) -> Tensor:
-    """The matrices conjugated, with their last two dimensions swapped: ``input.mH``.
+    """The conjugate transpose of each matrix: ``input.mH``.
 
     Derivative: ``adjoint(g)``.
-    Shape: ``(..., m, n)``; ``(..., n, m)``; a number is conjugated.
+    Shape: ``(..., m, n)`` to ``(..., n, m)``; a 0-d Tensor is conjugated.
 
     Raises:
         RuntimeError: the input has one dimension.
@@ -262,11 +263,11 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
     """The product of all matrices, in the order that takes the fewest operations: ``linalg.multi_dot(matrices)``.
 
     Derivative: that of the products.
-    Shape: ``(n_0, n_1), (n_1, n_2), ...``; ``(n_0, n_k)``.
-    Dtype: floating and complex, all one; the result has it.
+    Shape: ``(n_0, n_1), (n_1, n_2), ...`` to ``(n_0, n_k)``.
+    Dtype: floating and complex, the same for all matrices and the result.
 
     Raises:
-        RuntimeError: one is not a matrix, or the shapes do not fit.
+        RuntimeError: an argument is not a matrix, or the shapes do not match.
 
     >>> rg.chain_matmul(rg.ones(2, 3), rg.ones(3, 4), rg.ones(4, 1))
     tensor([[12.],

@@ -1,7 +1,7 @@
 """Inverses, solutions and factors that report failures per matrix instead of raising errors.
 
-``info`` is 0 where the computation succeeded. Elsewhere it gives the reason; inverses and solutions are infinite or NaN
-there, from divisions by zero pivots, and a Cholesky factor is what elimination had computed.
+``info`` is 0 where the computation succeeded, and elsewhere the position of the failure. Inverses and solutions of
+failed matrices are infinite or NaN, from divisions by zero pivots; a Cholesky factor has the columns computed before.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ from .systems import solve
 
 
 class InvExResult(NamedTuple):
-    """The inverses, and the failures."""
+    """The inverses, and ``info``."""
 
     inverse: Tensor
     info: Tensor
 
 
 class SolveExResult(NamedTuple):
-    """The solutions, and the failures."""
+    """The solutions, and ``info``."""
 
     result: Tensor
     info: Tensor
 
 
 class CholeskyExResult(NamedTuple):
-    """The factors, and the failures."""
+    """The factors, and ``info``."""
 
     L: Tensor
     info: Tensor
 
 
 class LUFactorExResult(NamedTuple):
-    """L and U packed in one matrix, the row interchanges counted from 1, and where a pivot is zero."""
+    """L and U packed in one matrix, the row interchanges counted from 1, and ``info``, the first zero pivot."""
 
     LU: Tensor
     pivots: Tensor
@@ -116,13 +116,13 @@ def _without_failures(x: Tensor, info: object) -> Tensor:
 
 @silently
 def _divided_by_zero_pivots(a: Array, b: Array, left: bool) -> Array:
-    """Solve ``a @ x = b``, or ``x @ a = b``, by substitution with the factors of a singular matrix, as LAPACK does."""
+    """Solve ``a @ x = b``, or ``x @ a = b``, with the LU factors of a singular matrix, as LAPACK does."""
     packed, pivots = lu_factor(new_tensor(a))
     factors, order, size = packed.array, np.arange(a.shape[-1]), a.shape[-1]
     for row, other in enumerate(pivots.tolist()):
         order[[row, other - 1]] = order[[other - 1, row]]
     x, triangles = (b[order], factors) if left else (b.T.copy(), factors.T)
-    for i in range(size):  # L has ones on its diagonal; it is the lower triangle for a matrix on the left
+    for i in range(size):  # L, with ones on its diagonal, is the lower triangle if left
         x[i] = (x[i] - (triangles[i, :i, None] * x[:i]).sum(axis=0)) / (1 if left else factors[i, i])
     for i in reversed(range(size)):
         x[i] = (x[i] - (triangles[i, i + 1 :, None] * x[i + 1 :]).sum(axis=0)) / (factors[i, i] if left else 1)
@@ -149,10 +149,10 @@ def _info(x: Array) -> Tensor:
 @operator(namespace="linalg", method=False, shape="with info")
 @also_named(input="A")
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> InvExResult:
-    """The inverse of each square matrix, and whether it exists: ``inv`` that does not raise.
+    """The inverse of each square matrix, and whether it exists: ``inv`` that raises no error.
 
     Derivative: ``inv``'s; 0 where there is no inverse.
-    Dtype: float32, float64 and complex; the inverse has A's, info is int32.
+    Dtype: float32, float64 and complex; the inverse has A's dtype, info is int32.
 
     Args:
         A: square matrices.
@@ -182,10 +182,10 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> InvExResult:
 @operator(namespace="linalg", method=False, like=inv_ex)
 @also_named(input="A", b="B")
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> SolveExResult:
-    """The X with ``A @ X = B``, and whether there is exactly one: ``solve`` that does not raise.
+    """The X with ``A @ X = B``, and whether there is exactly one: ``solve`` that raises no error.
 
     Derivative: ``solve``'s; 0 where there is no solution.
-    Shape: as ``solve``'s; info ``(...)``.
+    Shape: that of ``solve``; info ``(...)``.
     Dtype: float32, float64 and complex; info is int32.
 
     Args:
@@ -217,17 +217,17 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
 @operator(namespace="linalg", method=False, shape="with info")
 @also_named(input="A")
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> CholeskyExResult:
-    """The Cholesky factor of each matrix, and whether it exists: ``cholesky`` that does not raise.
+    """The Cholesky factor of each matrix, and whether it exists: ``cholesky`` that raises no error.
 
     Derivative: ``cholesky``'s; 0 where there is no factor.
-    Dtype: float32, float64 and complex; the factor has A's, info is int32.
+    Dtype: float32, float64 and complex; the factor has A's dtype, info is int32.
 
     Args:
         A: symmetric or Hermitian matrices.
-        upper: whether to give ``U`` with ``A = U^H @ U`` instead.
+        upper: return ``U`` with ``A = U^H @ U`` instead.
 
-    Returns: (L, info): info is the order of the first leading minor that is not positive. The factor has the columns
-        that elimination had computed then, the bad pivot, and elements of A after them.
+    Returns: (L, info): info is the order of the first leading minor that is not positive. If there is one, the factor
+    has the columns computed before it, then the bad pivot and elements of A.
 
     Raises:
         RuntimeError: A is not square, or with ``check_errors`` not positive-definite.
@@ -254,12 +254,12 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -
     """``lu_factor`` with the position of the first zero pivot, for which ``lu_solve`` would divide by zero.
 
     Derivative: ``lu_factor``'s.
-    Shape: ``(..., m, n)``; LU as A, pivots ``(..., min(m, n))``, info ``(...)``.
-    Dtype: float32, float64 and complex; LU has A's, pivots and info are int32.
+    Shape: ``(..., m, n)`` to LU ``(..., m, n)``, pivots ``(..., min(m, n))`` and info ``(...)``.
+    Dtype: float32, float64 and complex; LU has A's dtype, pivots and info are int32.
 
     Args:
         pivot: whether rows are interchanged.
-        check_errors: whether to raise where a pivot is zero.
+        check_errors: raise an error if a pivot is zero.
 
     Returns: (LU, pivots, info): info is the position, from 1, of the first zero pivot, or 0.
 
@@ -277,5 +277,5 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -
         else (_first_zero_pivot(packed.array))
     )
     if check_errors and bool((info != 0).any()):
-        raise RuntimeError(f"U has a zero on its diagonal, at place {int(info.max())} of {describe(x)}")
+        raise RuntimeError(f"U has a zero on its diagonal, at position {int(info.max())} (from 1) of {describe(x)}")
     return LUFactorExResult(packed, pivots, _info(info))

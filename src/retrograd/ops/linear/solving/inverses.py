@@ -121,7 +121,7 @@ def inverse(input: Operand) -> Tensor:
 def det(A: Operand) -> Tensor:
     """``det(A)`` of each square matrix.
 
-    Derivative: ``g`` times the cofactors of ``A``, which singular matrices have, too; the second order needs
+    Derivative: ``g`` times the cofactors of ``A``, which exist for singular matrices as well; second derivatives need
     the inverse.
 
     >>> rg.linalg.det(rg.tensor([[2.0, 1.0], [1.0, 3.0]]))
@@ -151,7 +151,7 @@ class SlogdetResult(NamedTuple):
 
 @operator(namespace="linalg", method=False, raises="square, singular derivative")
 def slogdet(A: Operand) -> SlogdetResult:
-    """``(det(A) / |det(A)|, log|det(A)|)`` of each square matrix, whose determinant may itself be out of range.
+    """``(det(A) / |det(A)|, log|det(A)|)`` of each square matrix; ``det(A)`` itself may overflow.
 
     Derivative: with ``w = tr(A^-1 dA)``, logabsdet: ``Re w``; sign: ``i sign Im w``, 0 for real matrices.
     Shape: (..., n, n) to (...) twice.
@@ -203,15 +203,15 @@ def logdet(input: Operand) -> Tensor:
 @operator(namespace="linalg", method=False, shape="square", dtype="matrix", raises="square")
 @also_named(input="A")
 def matrix_power(A: Operand, n: int) -> Tensor:
-    """``A^n`` of each square matrix, by repeated squaring; of its inverse for negative ``n``.
+    """``A^n`` of each square matrix, by repeated squaring; for negative ``n``, of its inverse.
 
     Derivative: ``sum_(k < n) (A^T)^k g (A^T)^(n-1-k)``; 0 for ``n = 0``.
 
     Args:
-        n: how often; 0 gives the unit matrix, 1 a copy.
+        n: the exponent; 0 gives the identity matrix, 1 a copy.
 
     Raises:
-        LinAlgError: ``n`` is negative and a matrix singular.
+        LinAlgError: ``n`` is negative and a matrix is singular.
         TypeError: ``n`` is not an integer.
 
     >>> rg.linalg.matrix_power(rg.tensor([[2.0]]), 3)

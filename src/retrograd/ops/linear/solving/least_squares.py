@@ -1,6 +1,6 @@
 """Pseudo-inverses, numerical ranks and least squares.
 
-A pseudo-inverse with a tolerance inverts the best approximation of lower rank.
+With a tolerance, the pseudo-inverse is that of the nearest matrix of lower rank.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ PROJECTOR = Primitive("linalg.pinv", _projector, "x", [_projector_rule], batch=i
 
 
 def drops_values(x: Tensor, atol: Array, rtol: Array) -> bool:
-    """Return whether a tolerance takes singular values for zero that are not zero to working precision."""
+    """Return whether a tolerance counts singular values as zero that are not zero to working precision."""
     values = all_examples(np.linalg.svd(x.array, compute_uv=False))
     largest = values.max(axis=-1, keepdims=True)
     small = (values <= np.maximum(atol, rtol * largest)) & (values > 4 * precision(x.dtype) ** 0.5 * largest)
@@ -123,15 +123,15 @@ def pinv(
 ) -> Tensor:
     """``V @ diag(1 / S) @ U^H``: the pseudo-inverse of each matrix; singular values that count as zero stay zero.
 
-    Derivative: ``-P^H g P^H + (1 - A P) g^H P P^H + P^H P g^H (1 - P A)`` for the result P; of singular values that
-    a tolerance drops, also how their vectors turn. The rank is constant nearby.
+    Derivative: ``-P^H g P^H + (1 - A P) g^H P P^H + P^H P g^H (1 - P A)`` for the result P; if a tolerance drops
+    nonzero singular values, plus the effect of the rotation of their vectors. The rank must be constant near A.
 
     Args:
         rcond: another name of ``rtol``.
-        hermitian: A is symmetric, and only its lower triangle is read.
+        hermitian: A is symmetric or Hermitian, and only its lower triangle is read.
         atol: singular values up to this count as zero; a number, or one for each matrix.
-        rtol: and those up to this times the largest of the matrix, given as ``atol`` is; by default max(m, n) times
-            the precision, 0 where ``atol`` is given.
+        rtol: singular values up to this times the matrix's largest count as zero; a number, or one for each matrix; by
+            default max(m, n) times the dtype's eps, or 0 if ``atol`` is given.
 
     Source: the derivative: G. Golub, V. Pereyra, The Differentiation of Pseudo-Inverses and Nonlinear Least Squares
     Problems Whose Variables Separate, 1973.
@@ -175,19 +175,19 @@ def lstsq(
     *,
     driver: Literal["gels", "gelsy", "gelsd", "gelss"] | None = None,
 ) -> LstsqResult:
-    """``argmin_X ||A @ X - B||`` for each matrix; the shortest X where there are several.
+    """``argmin_X ||A @ X - B||`` for each matrix; the X of smallest norm if there are several.
 
     Derivative: that of ``pinv(A) @ B``, where the rank is constant; rank and singular values have none.
     Shape: A (..., m, n), B (..., m, k) or vectors (..., m); X (..., n, k) or (..., n), residuals (..., k) where m > n
     and the rank is full, else empty.
 
     Args:
-        rcond: singular values up to this times the largest count as zero; by default max(m, n) times the precision.
-        driver: the solution is found in one way for all; there is no ``rank`` from ``"gels"``, and there are
-            ``singular_values`` from ``"gelsd"`` and ``"gelss"`` only, as in PyTorch.
+        rcond: singular values up to this times the largest count as zero; by default max(m, n) times the dtype's eps.
+        driver: all drivers compute the same solution; as in PyTorch, ``rank`` is empty for ``"gels"``, and
+            ``singular_values`` are empty except for ``"gelsd"`` and ``"gelss"``.
 
     Returns:
-        The named tuple ``(solution, residuals, rank, singular_values)``, the residuals squared.
+        The named tuple ``(solution, residuals, rank, singular_values)``; residuals are sums of squares.
 
     Raises:
         RuntimeError: the shapes do not fit, the dtypes differ, or ``driver`` is unknown.
@@ -230,16 +230,16 @@ def matrix_rank(
     atol: Operand | None = None,
     rtol: Operand | None = None,
 ) -> Tensor:
-    """How many singular values of each matrix exceed ``max(atol, rtol * largest)``.
+    """The number of singular values of each matrix that exceed ``max(atol, rtol * largest)``.
 
-    Shape: ``(..., m, n)``; ``(...)``.
-    Dtype: float32, float64 and complex; int64.
+    Shape: ``(..., m, n)`` to ``(...)``.
+    Dtype: float32, float64 and complex; the result is int64.
 
     Args:
         tol: an older name of ``atol``.
-        hermitian: whether A is symmetric or Hermitian, of which the lower triangle is read.
+        hermitian: whether A is symmetric or Hermitian; then only the lower triangle is read.
         atol: the absolute tolerance, by default 0.
-        rtol: the relative tolerance, by default ``max(m, n)`` times the dtype's eps, or 0 where there is an ``atol``.
+        rtol: the relative tolerance, by default ``max(m, n)`` times the dtype's eps, or 0 if ``atol`` is given.
 
     Raises:
         RuntimeError: A is not a matrix, or both ``tol`` and ``atol`` are given.
@@ -249,7 +249,7 @@ def matrix_rank(
     """
     x = matrices(A)
     if tol is not None and atol is not None:
-        raise RuntimeError("got both tol and atol")
+        raise RuntimeError("pass tol or atol, got both")
     absolute = tol if atol is None else atol
     xp = array_module(x)
     if not x.array.size:

@@ -43,7 +43,7 @@ def _matrix_norm(x: Tensor, ord: Order, dims: Sequence[int], keepdim: bool) -> T
 
 
 def _largest(x: Tensor, dim: int, keepdim: bool = False) -> Tensor:
-    """Return the maximum along a dimension; 0, the norm of an empty matrix, without elements (as in PyTorch)."""
+    """Return the maximum along a dimension; 0 if it has length 0, since an empty matrix has norm 0 (as in PyTorch)."""
     return x.amax(dim, keepdim=keepdim) if x.array.shape[dim] else x.sum(dim, keepdim=keepdim)
 
 
@@ -54,20 +54,20 @@ def matrix_norm(
 ) -> Tensor:
     """``||A||`` of each matrix: Frobenius, nuclear, or an operator norm.
 
-    Derivative: that of the sums, extremes or singular values it is made of; 0 of the Frobenius norm at 0, ties of the
-    largest sum share ``g`` evenly.
-    Shape: any of at least 2 dimensions; the result lacks those of the matrices, or has length 1 there with ``keepdim``.
+    Derivative: that of the sums, extremes or singular values in the formula. At 0 the Frobenius norm has derivative 0;
+    equal largest sums share ``g`` evenly.
+    Shape: at least 2 dimensions; the dimensions ``dim`` are removed, or have length 1 with ``keepdim``.
     Dtype: float32, float64 and complex, whose norm is real.
 
     Args:
         ord: ``"fro"``: the root of the sum of squares; ``"nuc"``: the sum of the singular values; ``2``, ``-2``: the
-            largest and the smallest of them; ``1``, ``-1``: the largest and the smallest sum of a column's magnitudes;
-            ``inf``, ``-inf``: of a row's.
+            largest and the smallest singular value; ``1``, ``-1``: the largest and the smallest sum of a column's
+            magnitudes; ``inf``, ``-inf``: the same of the rows.
         dim: the dimensions of the rows and columns.
 
     Raises:
-        RuntimeError: the input has no matrices or holds other numbers, ``dim`` names not two dimensions, or ``ord`` is
-            another norm.
+        RuntimeError: the input has fewer than two dimensions or another dtype, ``dim`` does not name two dimensions, or
+            ``ord`` is unknown.
 
     >>> rg.linalg.matrix_norm(rg.tensor([[3.0, 0.0], [0.0, 4.0]]))
     tensor(5.)
@@ -89,18 +89,18 @@ def linalg_norm(
     """``||A||``: ``vector_norm`` of all elements or along one dimension, ``matrix_norm`` along two.
 
     Derivative: as ``linalg.vector_norm`` and ``linalg.matrix_norm``.
-    Shape: any; the result lacks the dimensions, or has length 1 there with ``keepdim``.
+    Shape: any; the dimensions ``dim`` are removed, or have length 1 with ``keepdim``.
     Dtype: floating and complex, whose norm is real; float32, float64 and complex for matrices.
 
     Args:
         A: the vectors or matrices.
         ord: which norm; by default the root of the sum of squares.
-        dim: one dimension or two; by default, without ``ord`` all elements are one vector, and with it the input must
-            have one or two dimensions.
+        dim: one dimension or two. By default all elements count as one vector; if ``ord`` is given, the input must have
+            one or two dimensions.
 
     Raises:
-        RuntimeError: the input holds other numbers, has more than two dimensions and there is ``ord`` but no ``dim``,
-            or ``ord`` is not a norm.
+        RuntimeError: the input is neither floating nor complex, it has more than two dimensions and ``ord`` is given
+            without ``dim``, or ``ord`` is unknown.
 
     >>> rg.linalg.norm(rg.tensor([3.0, 4.0]))
     tensor(5.)
@@ -118,7 +118,7 @@ def linalg_norm(
         dims = tuple(range(x.array.ndim))
     if len(dims) == 1:
         if isinstance(ord, str):
-            raise RuntimeError(f"order {ord!r} is a norm of matrices, got the one dimension {dims[0]}")
+            raise RuntimeError(f"order {ord!r} is a norm of matrices; dim must name two dimensions, got {dims[0]}")
         return p_norm(x, 2 if ord is None else ord, dims, keepdim)
     if len(dims) != 2:
         raise RuntimeError(f"dim must name one or two dimensions, got {dims}")
@@ -135,10 +135,11 @@ def cond(A: Operand, p: Order | None = None) -> Tensor:
     Dtype: float32, float64 and complex, whose condition is real.
 
     Args:
-        p: which norm, as ``linalg.matrix_norm``; None is 2: the largest singular value by the smallest.
+        p: the norm, as ``ord`` in ``linalg.matrix_norm``; None means 2, the largest singular value divided by the
+            smallest.
 
     Raises:
-        RuntimeError: the input is not a matrix or holds other numbers, or ``p`` is not a norm.
+        RuntimeError: the input is not a matrix of float32, float64 or complex numbers, or ``p`` is unknown.
 
     >>> rg.linalg.cond(rg.tensor([[2.0, 0.0], [0.0, 1.0]]))
     tensor(2.)
@@ -166,13 +167,13 @@ def norm(
 ) -> Tensor:
     """``(sum_i |x_i|^p)^(1/p)`` of all elements, or over one or several dimensions.
 
-    Derivative: ``g sign(x) (|x| / norm)^(p-1)``; 0 where the norm is 0 and, but for ``p = 2``, where ``x`` is 0.
-    Infinite p: ``g sign(x)`` at the extreme, ties share it evenly. ``p = 0``: zeros.
+    Derivative: ``g sign(x) (|x| / norm)^(p-1)``; 0 where the norm is 0 and, except for ``p = 2``, where ``x`` is 0.
+    Infinite p: ``g sign(x)`` at the extreme element, shared evenly by equal extremes. ``p = 0``: zeros.
 
     Args:
         input: the elements of the vector.
         p: any number: 0 counts the non-zeros, ``inf`` and ``-inf`` give the largest and the smallest ``|x_i|``;
-            ``"fro"`` and None are 2; ``"nuc"`` is the sum of a matrix's singular values.
+            ``"fro"`` and None mean 2; ``"nuc"`` is the sum of a matrix's singular values.
 
     Raises:
         RuntimeError: the input holds integers, ``p`` is unknown, or the norm of no elements does not exist.

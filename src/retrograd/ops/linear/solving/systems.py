@@ -83,11 +83,11 @@ def solve(A: Operand, B: Operand, *, left: bool = True) -> Tensor:
     """``X`` with ``A @ X = B``, for each square matrix ``A``.
 
     Derivative: B: ``G = A^-T g``; A: ``-G X^T``.
-    Shape: A (..., n, n), B (..., n, k) or vectors (..., n), batches broadcast; X has B's. Without ``left`` B is
+    Shape: A (..., n, n), B (..., n, k) or vectors (..., n), batches broadcast; X has B's shape. Without ``left`` B is
     (..., k, n).
 
     Args:
-        B: the right-hand sides: vectors if it has one dimension, or A's shape without the last.
+        B: the right-hand sides; B holds vectors if it has one dimension, or A's shape without the last dimension.
 
     >>> rg.linalg.solve(rg.tensor([[2.0, 0.0], [0.0, 4.0]]), rg.tensor([2.0, 2.0]))
     tensor([1. , 0.5])
@@ -108,13 +108,13 @@ def solve(A: Operand, B: Operand, *, left: bool = True) -> Tensor:
 @operator(namespace="linalg", method=False, dtype="equal matrix", raises="dtypes, singular", args="upper triangle")
 @also_named(input="A")
 def solve_triangular(A: Operand, B: Operand, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
-    """``X`` with ``A @ X = B``, for each triangular matrix ``A``, whose other half is not read.
+    """``X`` with ``A @ X = B``, for each triangular matrix ``A``, whose other triangle is not read.
 
     Derivative: B: ``G = A^-T g``; A: the triangle of ``-G X^T``.
-    Shape: A (..., n, n), B (..., n, k), batches broadcast; X has B's. Without ``left`` B is (..., k, n).
+    Shape: A (..., n, n), B (..., n, k), batches broadcast; X has B's shape. Without ``left`` B is (..., k, n).
 
     Args:
-        unitriangular: the diagonal is not read either, but taken as ones.
+        unitriangular: assume ones on the diagonal, which is not read either.
 
     >>> rg.linalg.solve_triangular(rg.tensor([[2.0, 9.0], [1.0, 1.0]]), rg.tensor([[2.0], [3.0]]), upper=False)
     tensor([[1.],
@@ -145,14 +145,14 @@ def triangular_solve(
     """``X`` with ``A @ X = input``, for each triangular matrix ``A``: ``linalg.solve_triangular``.
 
     Derivative: as ``linalg.solve_triangular``.
-    Shape: A (..., n, n), input (..., n, k), batches broadcast; X has the input's.
+    Shape: A (..., n, n), input (..., n, k), batches broadcast; X has the input's shape.
 
     Args:
         transpose: solve ``A^T @ X = input``.
-        unitriangular: the diagonal is not read, but taken as ones.
+        unitriangular: assume ones on the diagonal, which is not read.
 
     Returns:
-        The named tuple ``(solution, cloned_coefficient)``, the second a copy of A.
+        The named tuple ``(solution, cloned_coefficient)``, where the second is a copy of A.
 
     >>> rg.triangular_solve(rg.tensor([[4.0]]), rg.tensor([[2.0]])).solution
     tensor([[2.]])
@@ -171,10 +171,10 @@ def tensorsolve(A: Operand, B: Operand, dims: Sequence[int] | None = None) -> Te
     Shape: A (*b, *x) with as many elements in b as in x, B (b); X is (x).
 
     Args:
-        dims: dimensions of A that are moved to its end first.
+        dims: dimensions of A that are first moved to the end.
 
     Raises:
-        RuntimeError: A is not square over B.
+        RuntimeError: A's shape is not B's shape followed by dimensions with as many elements as B.
 
     >>> rg.linalg.tensorsolve(rg.eye(4).reshape(2, 2, 4), rg.ones(2, 2))
     tensor([1., 1., 1., 1.])
@@ -186,7 +186,9 @@ def tensorsolve(A: Operand, B: Operand, dims: Sequence[int] | None = None) -> Te
     shape = a.array.shape[b.array.ndim :]
     size = prod(shape)
     if size != b.array.size or a.array.size != size * size:
-        raise RuntimeError(f"{describe(A)} is not square over {describe(B)}")
+        raise RuntimeError(
+            f"expected A to be square over {b.array.size} elements of B, got {describe(A)}, B {describe(B)}"
+        )
     return solve(a.reshape(size, size), b.reshape(size)).reshape(shape)
 
 
@@ -199,7 +201,7 @@ def tensorinv(A: Operand, ind: int = 2) -> Tensor:
     Shape: A (*b, *x) with as many elements in b as in x; X is (*x, *b).
 
     Args:
-        ind: how many dimensions b has.
+        ind: the number of dimensions in ``*b``.
 
     Raises:
         RuntimeError: A is not square, or ``ind`` is not positive.
@@ -213,5 +215,5 @@ def tensorinv(A: Operand, ind: int = 2) -> Tensor:
     first, last = a.array.shape[:ind], a.array.shape[ind:]
     size = prod(last)
     if a.array.ndim < ind or prod(first) != size:
-        raise RuntimeError(f"{describe(a)} is not square with ind={ind}")
+        raise RuntimeError(f"the first {ind} dimensions of {describe(a)} must have as many elements as the others")
     return inv(a.reshape(size, size)).reshape((*last, *first))

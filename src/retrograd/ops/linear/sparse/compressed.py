@@ -41,13 +41,13 @@ def sparse_csr_tensor(
     Shape: crow_indices ``(rows + 1,)``, col_indices and values ``(nnz,)``; the result ``size``.
 
     Args:
-        crow_indices: where each row's values begin, and the last one's end.
+        crow_indices: the position of each row's first value, and the end of the last row.
         col_indices: the column of each value, ascending within a row.
-        size: the shape, by default the smallest that has all places.
+        size: the shape, by default the smallest that contains all values.
         check_invariants: accepted for compatibility; indices are always checked.
 
     Raises:
-        RuntimeError: indices are not integers, do not fit, or are out of range.
+        RuntimeError: the indices are not integers, do not match in length, or are out of range.
 
     >>> rg.sparse_csr_tensor([0, 1, 3], [1, 0, 1], [2.0, 3.0, 4.0]).to_dense()
     tensor([[0., 2.],
@@ -74,7 +74,7 @@ def sparse_csc_tensor(
     Shape: ccol_indices ``(columns + 1,)``, row_indices and values ``(nnz,)``; the result ``size``.
 
     Args:
-        ccol_indices: where each column's values begin, and the last one's end.
+        ccol_indices: the position of each column's first value, and the end of the last column.
         row_indices: the row of each value, ascending within a column.
 
     >>> rg.sparse_csc_tensor([0, 1, 3], [1, 0, 1], [2.0, 3.0, 4.0]).to_dense()
@@ -99,7 +99,7 @@ def _of_starts(
     xp = array_module(v)
     s, c = first.array.astype(np.int64), second.array.astype(np.int64)
     if v.array.shape != c.shape or not s.size or int(s[0]) or int(s[-1]) != len(c) or bool((xp.diff(s) < 0).any()):
-        raise RuntimeError(f"{describe(first)}, {describe(second)} and values {describe(v)} do not fit together")
+        raise RuntimeError(f"{describe(first)}, {describe(second)} and values {describe(v)} do not match in length")
     by_rows = starts_name == "crow_indices"
     lengths: tuple[int, ...] = len(s) - 1, int(c.max()) + 1 if c.size else 0
     if size is not None:
@@ -135,7 +135,7 @@ class CompressedColumnsTensor(SparseTensor):
         return provided["layout"]("sparse_csc")
 
     def ccol_indices(self) -> Tensor:
-        """Where each column's values begin, and the last one's end, ``(columns + 1,)``."""
+        """The position of each column's first value, and the end of the last column, ``(columns + 1,)``."""
         xp = array_module(self._elements)
         return new_tensor(xp.searchsorted(self._at.array[1], xp.arange(self.shape[1] + 1)).astype(np.int64))
 
@@ -170,7 +170,7 @@ def columns_compressed(a: SparseTensor) -> CompressedColumnsTensor:
     """Return a sparse matrix with its columns compressed.
 
     Raises:
-        RuntimeError: it is not a matrix.
+        RuntimeError: ``a`` is not a matrix.
     """
     if a.ndim != 2 or a.dense_dim():
         raise RuntimeError(f"to_sparse_csc: expected a sparse matrix, got one of shape {tuple(a.shape)}")
@@ -208,10 +208,10 @@ for _class, _name, _method in (
 
 @operator(namespace="Tensor", reads_elements=True)
 def to_sparse_csr(self: Tensor) -> CompressedTensor:
-    """``sparse_csr_tensor`` of what is not zero in a matrix.
+    """``sparse_csr_tensor`` of the nonzero elements of a matrix.
 
     Derivative: ``g`` at the coordinates of the values.
-    Shape: (n, m), kept.
+    Shape: (n, m), preserved.
 
     Raises:
         RuntimeError: the Tensor is not a matrix.
@@ -226,7 +226,7 @@ def to_sparse_csr(self: Tensor) -> CompressedTensor:
 
 @operator(namespace="Tensor", like=to_sparse_csr, reads_elements=True)
 def to_sparse_csc(self: Tensor) -> CompressedColumnsTensor:
-    """``sparse_csc_tensor`` of what is not zero in a matrix.
+    """``sparse_csc_tensor`` of the nonzero elements of a matrix.
 
     >>> rg.tensor([[0.0, 2.0]]).to_sparse_csc().row_indices()
     tensor([0])

@@ -22,7 +22,7 @@ class SparseMethods(WithoutArray):
         raise NotImplementedError
 
     def _distinct(self) -> SparseMethods:
-        """Return the Tensor with each coordinate once, in its own layout."""
+        """Return the Tensor with the values at equal coordinates summed, in the same layout."""
         raise NotImplementedError
 
     def _coordinate(self, dim: int) -> tuple[int, Array]:
@@ -34,7 +34,7 @@ class SparseMethods(WithoutArray):
         return place, at[place]
 
     def select(self, dim: int, index: int) -> Tensor | SparseMethods:
-        """Return the slice at one position; a dense Tensor if no coordinate is left.
+        """Return the slice at one position; a dense Tensor if no sparse dimension is left.
 
         Raises:
             IndexError: the position is out of range.
@@ -59,7 +59,7 @@ class SparseMethods(WithoutArray):
         place, coordinate = self._coordinate(dim)
         first = start + self.shape[place] if start < 0 else start
         if length < 0 or not 0 <= first <= self.shape[place] - length:
-            raise RuntimeError(f"narrow: {start} and {length} do not fit dimension {dim} of shape {tuple(self.shape)}")
+            raise RuntimeError(f"narrow: {start} + {length} exceeds dimension {dim} of shape {tuple(self.shape)}")
         chosen = np.flatnonzero((coordinate >= first) & (coordinate < first + length))
         indices = self._at.array[:, chosen].copy()
         indices[place] -= first
@@ -109,13 +109,13 @@ class SparseMethods(WithoutArray):
                 )
             else:
                 raise SparseError(
-                    f"an index of a sparse Tensor is made of integers, slices and vectors, got {describe(item)}"
+                    f"an index of a sparse Tensor must consist of integers, slices and vectors, got {describe(item)}"
                 )
             place += 1
         return result
 
     def permute(self, *dims: Any) -> SparseMethods:
-        """Return the Tensor with its dimensions in another order; those of the values stay last.
+        """Return the Tensor with its dimensions in another order; the dimensions of the values stay last.
 
         Raises:
             RuntimeError: the order does not name each dimension once.
@@ -130,7 +130,7 @@ class SparseMethods(WithoutArray):
         """Return the Tensor with a new dimension of length 1."""
         place = dimension(dim, len(self.shape) + 1)
         if place > len(self._at.array):
-            raise SparseError(f"unsqueeze: dimension {dim} would be one of the values'")
+            raise SparseError(f"unsqueeze: dimension {dim} would lie among the dense dimensions")
         size = list(self.shape)
         size.insert(place, 1)
         return self._new_coo(np.insert(self._at.array, place, 0, 0), self._elements, size)
@@ -165,7 +165,7 @@ def cat(tensors: Sequence[SparseMethods], dim: int = 0) -> SparseMethods:
     """Return sparse Tensors joined along a dimension of their coordinates.
 
     Raises:
-        RuntimeError: other dimensions differ.
+        RuntimeError: the Tensors differ in another dimension.
     """
     first = tensors[0]
     place = first._coordinate(dim)[0]

@@ -20,9 +20,9 @@ from ...table.batching import fold
 if TYPE_CHECKING:
     from ....core.mapping.batching import Call
 
-ScipyMatrix: TypeAlias = Any  # SciPy has no types
+ScipyMatrix: TypeAlias = Any  # SciPy has no type annotations
 
-MIN_SCIPY = 2048  # products from which SciPy is faster than NumPy, though creating its matrix takes 40 us
+MIN_SCIPY = 2048  # least number of products for SciPy, whose matrix takes 40 us to create
 
 
 @lru_cache(1)
@@ -53,9 +53,9 @@ class Places:
         if columns is not None:
             self.columns = columns
         self._base: Places | None = None  # for a transpose, the original places
-        self.source: ScipyMatrix = None  # the matrix of SciPy with these places, if there is one
+        self.source: ScipyMatrix = None  # the SciPy matrix with these places, if it has been created
 
-    # Computed on first use: products by SciPy read neither rows nor columns, and then copy no positions.
+    # Computed on first use: products by SciPy read neither rows nor columns, so positions need not be copied.
     @cached_property
     def rows(self) -> Array:
         if self._base is not None:
@@ -104,7 +104,7 @@ class Places:
         return columns.astype(kind, copy=False), starts.astype(kind, copy=False)
 
     def matrix(self, values: Array) -> ScipyMatrix:
-        """Return the values as a matrix of SciPy: in compressed rows, and a transpose in compressed columns."""
+        """Return a SciPy matrix with the values, with compressed rows; a transpose has compressed columns."""
         if self.has_source(values):
             return self.source
         if self._base is not None:
@@ -116,7 +116,7 @@ class Places:
         return sparse.csr_array(parts, shape=(self.height, self.width), copy=False)
 
     def has_source(self, values: Array) -> bool:
-        """Return whether the values are those of SciPy's matrix, which then need not be created."""
+        """Return whether the SciPy matrix already has these values, so that it need not be created."""
         if self.source is None and self._base is not None and self._base.has_source(values):
             self.source = self._base.source.T
         return self.source is not None and self.source.data is values
@@ -158,7 +158,7 @@ def in_blocks(call: Call) -> Any:
     if not call.size:
         return call.of_no_example()
     places = call.params["places"]
-    if call.primitive is not SAMPLED and not call.mapped[0]:  # one matrix: the examples are further columns
+    if call.primitive is not SAMPLED and not call.mapped[0]:  # one matrix: examples become columns
         x = call.values[1]
         size, length, width = x.shape
         found = call.below([call.values[0], np.moveaxis(x, 0, 1).reshape((length, size * width))])

@@ -25,11 +25,11 @@ from .products import SPMM, Places
 
 
 class SparseTensor(SparseMethods):
-    """A matrix, or a Tensor of more dimensions, that stores the elements at some coordinates; others are zero.
+    """A matrix, or a Tensor of more dimensions, that stores the elements at some coordinates; the others are zero.
 
     Created by ``sparse_coo_tensor`` and ``Tensor.to_sparse``. Values at one coordinate add up. Gradients flow to the
-    values and, in products, to dense matrices. It is an instance of Tensor; attributes that it lacks raise
-    NotImplementedError, which is a TypeError, too.
+    values and, in products, to dense matrices. A SparseTensor is an instance of Tensor; attributes of Tensor that it
+    lacks raise an error that is both a NotImplementedError and a TypeError.
 
     >>> a = rg.sparse_coo_tensor([[0, 1], [2, 0]], [3.0, 4.0], (2, 3))
     >>> a @ rg.ones(3, 1)
@@ -179,7 +179,7 @@ class SparseTensor(SparseMethods):
         return flat
 
     def _split(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the lengths of the dimensions of the coordinates and those of the values."""
+        """Return the lengths of the sparse dimensions and of the dense ones."""
         return tuple(self.shape[: self.sparse_dim()]), tuple(self.shape[self.sparse_dim() :])
 
     def coalesce(self) -> SparseTensor:
@@ -200,17 +200,17 @@ class SparseTensor(SparseMethods):
         return SparseTensor(new_tensor(indices), summed, self.shape, True)
 
     def to_dense(self) -> Tensor:
-        """The Tensor with all its zeros."""
+        """The dense Tensor, including zeros."""
         lengths, rest = self._split()
         flat = self._elements.new_zeros((prod(lengths), *rest)).index_add(0, new_tensor(self._flat()), self._elements)
         return flat.reshape(tuple(self.shape))
 
     def to_sparse_coo(self) -> SparseTensor:
-        """The same with coordinates."""
+        """The same Tensor in coordinate layout."""
         return SparseTensor(self._at, self._elements, self.shape, self._coalesced)
 
     def to_sparse_csr(self) -> SparseTensor:
-        """The same matrix with its rows compressed."""
+        """The same matrix with compressed rows."""
         return compressed(self)
 
     def t(self) -> SparseTensor:
@@ -228,7 +228,7 @@ class SparseTensor(SparseMethods):
         return self.transpose(-2, -1)
 
     def transpose(self, dim0: int, dim1: int) -> SparseTensor:
-        """The same with two dimensions of the coordinates swapped."""
+        """The Tensor with two of its sparse dimensions swapped."""
         order = list(range(self.ndim))
         order[dim0], order[dim1] = order[dim1], order[dim0]
         if order[self.sparse_dim() :] != list(range(self.sparse_dim(), self.ndim)):
@@ -237,28 +237,28 @@ class SparseTensor(SparseMethods):
         return SparseTensor(self._at[places], self._elements, tuple(self.shape[d] for d in order))
 
     def to(self, *args: Any, **kwargs: Any) -> SparseTensor:
-        """The same in another dtype or on another device."""
+        """The Tensor in another dtype or on another device."""
         values = self._elements.to(*args, **kwargs)
         return SparseTensor(self._at.to(values.device), values, self.shape, self._coalesced)
 
     def float(self) -> SparseTensor:
-        """The same in float32."""
+        """The Tensor in float32."""
         return self.to(np.float32)
 
     def double(self) -> SparseTensor:
-        """The same in float64."""
+        """The Tensor in float64."""
         return self.to(np.float64)
 
     def cpu(self) -> SparseTensor:
-        """The same on the CPU."""
+        """The Tensor on the CPU."""
         return self.to("cpu")
 
     def cuda(self, device: DeviceLike | None = None) -> SparseTensor:
-        """The same on a GPU."""
+        """The Tensor on a GPU."""
         return self.to("cuda" if device is None else device)
 
     def detach(self) -> SparseTensor:
-        """The same without a history."""
+        """The Tensor detached from the computational graph."""
         return self._with(self._elements.detach())
 
     def clone(self) -> SparseTensor:
@@ -278,7 +278,7 @@ class SparseTensor(SparseMethods):
         if not dense.array.ndim:
             return self._with(self._elements * other)
         if dense.array.shape != tuple(self.shape):
-            raise RuntimeError(f"mul: a sparse Tensor of shape {tuple(self.shape)} and {describe(dense)}")
+            raise RuntimeError(f"mul: the shapes differ: sparse {tuple(self.shape)} and dense {describe(dense)}")
         return self._with(self._elements * dense[tuple(self._at[d] for d in range(self.sparse_dim()))])
 
     __rmul__ = mul = multiply = __mul__
@@ -295,7 +295,7 @@ class SparseTensor(SparseMethods):
                 raise RuntimeError("add: sparse + dense is not supported; use dense + sparse")
             return NotImplemented
         if other.shape != self.shape:
-            raise RuntimeError(f"add: sparse Tensors of shapes {tuple(self.shape)} and {tuple(other.shape)}")
+            raise RuntimeError(f"add: the shapes differ: {tuple(self.shape)} and {tuple(other.shape)}")
         from ...shape.joining import cat
 
         indices = cat([self._at, other._at], 1)
@@ -320,7 +320,7 @@ class SparseTensor(SparseMethods):
         return other - self.to_dense() if isinstance(other, Tensor) else NotImplemented
 
     def sum(self, dim: int | None = None) -> Tensor | SparseTensor:
-        """The sum of all elements, or sums along one dimension, as a sparse Tensor of the others."""
+        """The sum of all elements, or the sums along one dimension, as a sparse Tensor of the other dimensions."""
         if dim is None:
             return self._elements.sum()
         dim = dimension(dim, self.ndim)
@@ -380,7 +380,7 @@ class CompressedTensor(SparseTensor):
         return provided["layout"]("sparse_csr")
 
     def crow_indices(self) -> Tensor:
-        """Where each row's values begin, and the last one's end, ``(rows + 1,)``."""
+        """The position of each row's first value, and the end of the last row, ``(rows + 1,)``."""
         xp = array_module(self._elements)
         return new_tensor(xp.searchsorted(self._at.array[0], xp.arange(self.shape[0] + 1)).astype(np.int64))
 
@@ -407,7 +407,7 @@ class CompressedTensor(SparseTensor):
     __rmul__ = mul = multiply = __mul__
 
     def coalesce(self) -> SparseTensor:
-        """Return the array itself: each coordinate occurs once."""
+        """Return the matrix itself, in which each coordinate occurs once."""
         return self
 
 
@@ -437,7 +437,7 @@ def product(a: SparseTensor, x: Operand) -> Tensor:
 def _intersection(a: SparseTensor, b: SparseTensor) -> SparseTensor:
     """Return the elementwise product of two sparse Tensors, at the coordinates of both."""
     if a.shape != b.shape or a.sparse_dim() != b.sparse_dim():
-        raise RuntimeError(f"mul: sparse Tensors of shapes {tuple(a.shape)} and {tuple(b.shape)}")
+        raise RuntimeError(f"mul: the shapes or sparse_dim() differ: {tuple(a.shape)} and {tuple(b.shape)}")
     a, b = a.coalesce(), b.coalesce()
     _, first, second = array_module(a._elements).intersect1d(a._flat(), b._flat(), True, True)
     mine = new_tensor(first)
@@ -478,19 +478,19 @@ def sparse_coo_tensor(
     check_invariants: bool | None = None,
     is_coalesced: bool | None = None,
 ) -> SparseTensor:
-    """``A[indices[:, k]] = values[k]``, added up where a coordinate stands twice, and 0 elsewhere: a SparseTensor.
+    """``A[indices[:, k]] = values[k]``, summed where a coordinate is repeated, and 0 elsewhere: a SparseTensor.
 
     Derivative: values: ``g`` at the coordinates.
-    Shape: indices ``(d, nnz)``; values ``(nnz, ...)``; the result ``size``, whose last dimensions are the values'.
+    Shape: indices ``(d, nnz)``; values ``(nnz, ...)``; the result ``size``, which ends with the values' own dimensions.
 
     Args:
-        indices: the coordinates of the values, a column each.
-        size: the shape, by default the smallest that has all coordinates.
+        indices: the coordinates of the values, one column per value.
+        size: the shape, by default the smallest that contains all coordinates.
         check_invariants: accepted for compatibility; coordinates are always checked.
         is_coalesced: promises that every coordinate occurs once, in row-major order.
 
     Raises:
-        RuntimeError: shapes do not fit, or a coordinate is out of range.
+        RuntimeError: the shapes do not match, or a coordinate is out of range.
 
     >>> rg.sparse_coo_tensor([[0, 1], [1, 0]], [2.0, 3.0], (2, 2)).to_dense()
     tensor([[0., 2.],
@@ -524,10 +524,10 @@ def sparse_coo_tensor(
 
 @operator(namespace="sparse", method=False, dtype="equal floating", raises="dtypes")
 def mm(mat1: Any, mat2: Any) -> Any:
-    """``out_ik = sum_j A_ij x_jk``: the product of two matrices, dense or sparse; of two sparse ones it is sparse.
+    """``out_ik = sum_j A_ij x_jk``: the product of two matrices, dense or sparse; sparse if both are.
 
     Derivative: values: ``sum_k g_ik x_jk`` at their coordinates; dense: ``A^T g``.
-    Shape: ``(n, m)`` and ``(m, k)`` or ``(m,)``; ``(n, k)`` or ``(n,)``.
+    Shape: ``(n, m)`` and ``(m, k)`` or ``(m,)`` to ``(n, k)`` or ``(n,)``.
 
     Args:
         mat1: a SparseTensor, or a dense matrix.
@@ -545,10 +545,10 @@ def mm(mat1: Any, mat2: Any) -> Any:
 
 @operator(method=False, dtype="equal floating", raises="broadcast, input")
 def spmm(input: object, mat2: Tensor) -> Tensor:
-    """``out_ik = sum_j A_ij x_jk``: ``sparse.mm``; of two dense matrices their product.
+    """``out_ik = sum_j A_ij x_jk``: ``sparse.mm``; for two dense matrices, ``mm``.
 
     Derivative: ``sparse.mm``'s.
-    Shape: ``(n, m)`` and ``(m, k)``; ``(n, k)``.
+    Shape: ``(n, m)`` and ``(m, k)`` to ``(n, k)``.
 
     Args:
         mat2: a dense matrix.
@@ -565,14 +565,14 @@ def to_sparse(self: Tensor, sparse_dim: int | None = None, *, layout: object = N
     """``self[i, j, ..]`` where it is not 0: a SparseTensor of the elements and their coordinates.
 
     Derivative: ``g`` at the coordinates.
-    Shape: any with a dimension; kept.
+    Shape: any with a dimension, preserved.
 
     Args:
-        sparse_dim: the number of dimensions that coordinates have, by default all of them.
-        layout: ``sparse_coo``, or of a matrix ``sparse_csr`` or ``sparse_csc``.
+        sparse_dim: the number of sparse dimensions, by default all dimensions.
+        layout: ``sparse_coo``, or for a matrix ``sparse_csr`` or ``sparse_csc``.
 
     Raises:
-        RuntimeError: the Tensor has no dimension, or ``sparse_dim`` is not a number of its dimensions.
+        RuntimeError: the Tensor has no dimension, or ``sparse_dim`` is not between 1 and the number of dimensions.
 
     >>> rg.tensor([[0.0, 2.0]]).to_sparse().indices()
     tensor([[0],

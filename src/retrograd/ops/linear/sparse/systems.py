@@ -1,7 +1,8 @@
 """Solve systems with a sparse matrix by a factorization or by SciPy's Krylov methods.
 
-All methods use one primitive. Its derivatives are dot products at the matrix's places and solutions with the transpose,
-which call the same primitive. Higher orders, forward mode and ``vmap`` follow.
+All methods use one primitive. Its derivatives are dot products at the coordinates of the matrix, and solutions with the
+transposed matrix by the same primitive, so derivatives of higher order, forward mode and ``vmap`` need no further
+rules.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Factorized:
-    """Solve by sparse LU factorization (SuperLU); keep the last factors for solutions with the same values.
+    """Solve by sparse LU factorization (SuperLU); the last factors are cached for further systems with the same values.
 
     Args:
         options: arguments of ``scipy.sparse.linalg.splu``.
@@ -74,10 +75,10 @@ class Krylov:
     """Solve by an iterative method of ``scipy.sparse.linalg``.
 
     Args:
-        method: its function, such as ``scipy.sparse.linalg.cg``.
-        options: its arguments, without matrix, right-hand side and preconditioner.
+        method: the function, such as ``scipy.sparse.linalg.cg``.
+        options: arguments of the function other than matrix, right-hand side, preconditioner and ``x0``.
         preconditioner: an approximation of the inverse matrix: a matrix or linear operator of SciPy, or None.
-        x0: where the first solution starts.
+        x0: the initial guess in the first call.
     """
 
     def __init__(
@@ -88,13 +89,13 @@ class Krylov:
         x0: Array | None = None,
     ) -> None:
         self.method, self.options, self.preconditioner, self.x0 = method, options, preconditioner, x0
-        self.info: int | None = None  # SciPy's info of the first solution
+        self.info: int | None = None  # SciPy's ``info`` from the first call
 
     def __call__(self, values: Array, b: Array, places: Places, transposed: bool) -> Array:
         """Return the solutions for the columns of b.
 
         Raises:
-            RuntimeError: a solution after the first one did not converge.
+            RuntimeError: a system in a later call, which solves for a derivative, did not converge.
         """
         matrix, m = places.matrix(values), self.preconditioner
         if transposed:

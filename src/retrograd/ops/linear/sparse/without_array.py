@@ -22,7 +22,7 @@ Self = TypeVar("Self", bound="WithoutArray")
 
 
 class SparseError(NotImplementedError, TypeError):
-    """The error of operators for dense Tensors on a sparse one; PyTorch raises one of its two base types."""
+    """The error of a sparse Tensor in an operator for dense Tensors; PyTorch raises one of its two base types."""
 
 
 class WithoutArray(_Base):
@@ -44,7 +44,7 @@ class WithoutArray(_Base):
         )
 
     _requires = property(lambda self: self._elements._requires)
-    _node = property(lambda self: edge_of(self._elements))  # a leaf's gradient is that of its values
+    _node = property(lambda self: edge_of(self._elements))  # the gradient of a leaf is the gradient of its values
     _grad = property(lambda self: self.grad)
     is_leaf = property(lambda self: self._elements.is_leaf)
     grad_fn = property(lambda self: self._elements._node)
@@ -94,7 +94,7 @@ class WithoutArray(_Base):
         return self._elements.register_hook(on_values)
 
     def retain_grad(self) -> None:
-        """Let backward passes store ``.grad``, also if an operator computed the values."""
+        """Store ``.grad`` in backward passes, even if the values were computed by an operator."""
         self._elements.retain_grad()
 
     def detach_(self: Self) -> Self:

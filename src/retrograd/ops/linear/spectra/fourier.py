@@ -32,8 +32,8 @@ from ...table.types import DeviceLike, Dim, Dims, DTypeLike, Norm, Operand
 OPPOSITE: dict[str, Norm] = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 
 
-SEVERAL = 1 << 12  # elements from which SciPy's transforms, which vectorize over signals, are faster
-MANY = 1 << 15  # elements from which several threads are faster than one
+SEVERAL = 1 << 12  # from this number of elements on, SciPy's transforms, which vectorize over signals, are faster
+MANY = 1 << 15  # from this number of elements on, several threads are faster than one
 
 
 @cache
@@ -111,7 +111,7 @@ def lengths_of(x: Tensor, s: Dims | None, dim: Dims | None) -> tuple[list[int | 
     if dim is None:
         dims = list(range(ndim)) if s is None else list(range(ndim - len(s), ndim))
         if s is not None and len(s) > ndim:
-            raise RuntimeError(f"got sizes {tuple(s)} for {describe(x)}")
+            raise RuntimeError(f"s has {len(s)} sizes, but the input has {ndim} dimensions, got {describe(x)}")
     else:
         dims = [dimension(axis, ndim) for axis in ([dim] if isinstance(dim, int) else dim)]
     if len(set(dims)) != len(dims):
@@ -120,7 +120,7 @@ def lengths_of(x: Tensor, s: Dims | None, dim: Dims | None) -> tuple[list[int | 
         raise RuntimeError(f"needs at least one dimension, got {describe(x)}")
     sizes: list[int | None] = [None] * len(dims) if s is None else [None if n == -1 else n for n in s]
     if len(sizes) != len(dims):
-        raise RuntimeError(f"got {len(sizes)} sizes for {len(dims)} dimensions")
+        raise RuntimeError(f"s has {len(sizes)} sizes, but dim names {len(dims)} dimensions")
     return sizes, dims
 
 
@@ -136,9 +136,9 @@ def _transform(input: Operand, s: Dims | None, dim: Dims | None, norm: Norm | No
 def fft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None = None) -> Tensor:
     """``X_k = sum_j x_j exp(-2 pi i j k / n)``: the discrete Fourier transform along a dimension.
 
-    Derivative: the transform in the other direction of ``g``, with the factor kept.
-    Shape: any; the result has the input's, but for the lengths given.
-    Dtype: float32, float64 and complex; gives complex; integers become the default dtype.
+    Derivative: ``g`` transformed in the opposite direction, with the same factor.
+    Shape: any; the result has the input's shape, except for the given lengths.
+    Dtype: float32, float64 and complex; the result is complex; integers become the default dtype.
 
     Args:
         input: a signal, real or complex.
@@ -230,7 +230,7 @@ def ifftshift(input: Operand, dim: Dims | None = None) -> Tensor:
     Derivative: ``fftshift(g)``.
 
     Args:
-        input: a spectrum in the middle.
+        input: a spectrum with the zero frequency in the middle.
 
     >>> rg.fft.ifftshift(rg.tensor([-2.0, -1.0, 0.0, 1.0]))
     tensor([ 0.,  1., -2., -1.])
@@ -250,15 +250,15 @@ def _frequencies(
 
 @operator(namespace="fft", method=False, differentiable=False, shape="vector")
 def fftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
-    """``[0, 1, ..., -2, -1] / (n d)``: the frequencies of ``fft`` on ``n`` samples ``d`` apart.
+    """``[0, 1, ..., -2, -1] / (n d)``: the frequencies of ``fft`` of ``n`` samples at distance ``d``.
 
     Dtype: ``dtype``, or the default dtype.
 
     Args:
         n: the number of samples.
-        d: their distance; frequencies are in cycles per its unit.
+        d: the distance between samples; frequencies are in cycles per unit of ``d``.
         dtype: the dtype of the result.
-        device: where the result lies.
+        device: the device of the result.
 
     Raises:
         RuntimeError: ``n`` is not positive.
@@ -271,7 +271,7 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike | None = None, device: D
 
 @operator(namespace="fft", method=False, differentiable=False, like=fftfreq)
 def rfftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
-    """``[0, 1, ..., n // 2] / (n d)``: the frequencies of ``rfft`` on ``n`` samples ``d`` apart.
+    """``[0, 1, ..., n // 2] / (n d)``: the frequencies of ``rfft`` of ``n`` samples at distance ``d``.
 
     Shape: (n // 2 + 1).
 

@@ -1,6 +1,6 @@
 """Fourier transforms between real signals and the half of their spectrum that determines the other half.
 
-They are composed of the complex transform, one-dimensional transforms, cropping and padding.
+These operators are composed of one-dimensional and complex transforms, cropping and padding.
 """
 
 from __future__ import annotations
@@ -102,9 +102,9 @@ def _hermitian(input: Operand, s: Dims | None, dim: Dims | None, norm: Norm | No
 def rfft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None = None) -> Tensor:
     """``X_0, ..., X_(n // 2)`` of ``fft`` of a real signal: the half that determines the rest.
 
-    Derivative: the real part of the transform in the other direction of ``g``, padded with zeros.
+    Derivative: ``g`` padded with zeros and transformed in the opposite direction, real part.
     Shape: any; the result has length ``n // 2 + 1`` along the (last) dimension.
-    Dtype: float32 and float64; gives complex; integers become the default dtype.
+    Dtype: float32 and float64; the result is complex; integers become the default dtype.
 
     Args:
         input: a real signal.
@@ -142,9 +142,10 @@ def rfftn(input: Operand, s: Sequence[int] | None = None, dim: Dims | None = Non
 def irfft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None = None) -> Tensor:
     """``x_0, ..., x_(n-1)`` from its half spectrum: the inverse of ``rfft``.
 
-    Derivative: the factor times ``rfft`` of ``g``, doubled but for the first and, at even ``n``, the last coefficient.
-    Shape: any; the result has length ``n``, by default twice the input's less 2, along the (last) dimension.
-    Dtype: float32, float64 and complex; gives real numbers; integers become the default dtype.
+    Derivative: the factor times ``rfft`` of ``g``, doubled except for the first and, at even ``n``, the last
+    coefficient.
+    Shape: any; the result has length ``n``, by default ``2 (m - 1)`` for length m, along the (last) dimension.
+    Dtype: float32, float64 and complex; the result is real; integers become the default dtype.
 
     Args:
         input: the half of a spectrum.
@@ -180,9 +181,9 @@ def irfftn(input: Operand, s: Sequence[int] | None = None, dim: Dims | None = No
 
 @operator(namespace="fft", method=False, like=irfft, args="norm forward")
 def hfft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None = None) -> Tensor:
-    """``X_k = sum_j x_j exp(-2 pi i j k / n)``, real, of a Hermitian signal given by its half.
+    """``X_k = sum_j x_j exp(-2 pi i j k / n)``, real, of a Hermitian signal of which the input is one half.
 
-    Derivative: that of ``irfft`` of the conjugate, with the factor the other way.
+    Derivative: that of ``irfft`` of the conjugate, with the opposite ``norm``.
 
     Args:
         input: the half of a signal with ``x_(-j) = conj(x_j)``.
@@ -242,16 +243,16 @@ def _inverse(input: Tensor, s: Sequence[int] | None, dim: Dims | None, norm: Nor
 def ihfft2(input: Tensor, s: Sequence[int] | None = None, dim: Dims = (-2, -1), norm: Norm | None = None) -> Tensor:
     """The inverse of ``hfft2``: ``ihfft`` along the last of two dimensions, ``ifft`` along the other.
 
-    Derivative: the transform's transpose, which is linear.
+    Derivative: the transpose of the transform, applied to ``g``.
     Shape: the input's, with ``n // 2 + 1`` for the last transformed length n.
-    Dtype: float32 and float64, integers become the default dtype; complex.
+    Dtype: float32 and float64, integers become the default dtype; the result is complex.
 
     Args:
         dim: the two dimensions.
         norm: ``"backward"`` (1/n, the default), ``"ortho"`` (1/sqrt(n)) or ``"forward"`` (no factor).
 
     Raises:
-        RuntimeError: the input is complex, or lengths and dimensions do not fit.
+        RuntimeError: the input is complex, or ``s`` and ``dim`` differ in length.
 
     >>> rg.fft.ihfft2(rg.ones(2, 2)).real
     tensor([[1., 0.],
@@ -265,7 +266,7 @@ def ihfftn(input: Tensor, s: Sequence[int] | None = None, dim: Dims | None = Non
     """The inverse of ``hfftn``: ``ihfft`` along the last of several dimensions, ``ifft`` along the others.
 
     Args:
-        dim: the dimensions, by default all, or the last as many as ``s`` has.
+        dim: the dimensions, by default all, or the last ``len(s)``.
 
     >>> rg.fft.ihfftn(rg.ones(2, 2)).real
     tensor([[1., 0.],

@@ -64,25 +64,26 @@ def stft(
     """``X[f, t] = sum_k window[k] input[t hop + k] exp(-2 pi i f k / n_fft)``: the spectra of overlapping frames.
 
     Derivative: input, window: those of the products and the Fourier transform, summed where frames overlap.
-    Shape: ``(L,)`` or ``(B, L)``; ``(B, F, T)`` with ``F = n_fft // 2 + 1``, or ``n_fft`` unless one-sided, and
-        ``T = 1 + L // hop`` frames, or ``1 + (L - n_fft) // hop`` without ``center``; with a last dimension of length 2
-        unless ``return_complex``.
-    Dtype: float32, float64 and complex; complex, or real parts and imaginary parts.
+    Shape: ``(L,)`` or ``(B, L)`` to ``(F, T)`` or ``(B, F, T)`` with ``F = n_fft // 2 + 1``, or ``n_fft`` unless
+        one-sided, and ``T = 1 + L // hop`` frames, or ``1 + (L - n_fft) // hop`` without ``center``; with a last
+        dimension of length 2 unless ``return_complex``.
+    Dtype: float32, float64 and complex; the result is complex, or real with real and imaginary parts.
 
     Args:
         n_fft: the length of a frame.
         hop_length: the step between frames, by default ``n_fft // 4``.
         win_length: the length of the window, in the middle of a frame; by default ``n_fft``.
         window: the weights within a frame, by default ones.
-        center: pad so that frame t has its middle at ``t hop``.
+        center: pad the signal so that the middle of frame t is at ``t hop``.
         pad_mode: how to pad, as in ``nn.functional.pad``.
         normalized: divide by ``sqrt(n_fft)``.
-        onesided: leave out the frequencies that follow from the others; by default where input and window are real.
-        return_complex: whether the result is complex; to be given where input and window are real.
-        align_to_window: without ``center``: let frames begin where the window does, so that its length alone counts.
+        onesided: leave out the frequencies that follow from the others; by default if input and window are real.
+        return_complex: whether the result is complex; required if input and window are real.
+        align_to_window: without ``center``: pad the signal so that its first element is that of the first window, not
+            of the first frame.
 
     Raises:
-        RuntimeError: the lengths do not fit, or ``return_complex`` is missing.
+        RuntimeError: a length is out of range, or ``return_complex`` is missing.
 
     Source: Griffin and Lim, Signal estimation from modified short-time Fourier transform, 1984.
 
@@ -134,23 +135,24 @@ def istft(
     length: int | None = None,
     return_complex: bool = False,
 ) -> Tensor:
-    """The signal whose frames' spectra come nearest to the given ones: the inverse of ``stft`` with the same arguments.
+    """The signal whose ``stft`` is nearest to the input: the inverse of ``stft`` with the same arguments.
 
     The frames are weighted by the window, added where they overlap, and divided by the sum of the squared windows.
 
-    Derivative: input, window: that of these operations.
-    Shape: ``(F, T)`` or ``(B, F, T)``; ``(B, length)``.
-    Dtype: complex; real, or complex with ``return_complex``.
+    Derivative: input, window: that of these steps.
+    Shape: ``(F, T)`` or ``(B, F, T)`` to ``(length,)`` or ``(B, length)``.
+    Dtype: complex; the result is real, or complex with ``return_complex``.
 
     Args:
-        center: whether ``stft`` padded; the padding is cut off.
+        center: whether ``stft`` padded the signal; the padding is removed.
         normalized: whether ``stft`` divided by ``sqrt(n_fft)``.
         onesided: whether frequencies were left out; by default where ``F`` is not ``n_fft``.
-        length: the length of the result, cut or filled up with zeros; by default what the frames cover.
+        length: the length of the result, which is cropped or padded with zeros; by default all points covered by
+            frames.
         return_complex: whether the signal is complex.
 
     Raises:
-        RuntimeError: the lengths do not fit, the input is not complex, or windows leave a gap.
+        RuntimeError: a length is out of range, the input is not complex, or windows leave a gap.
 
     >>> x = rg.arange(8.0)
     >>> rg.istft(rg.stft(x, 4, 1, return_complex=True), 4, 1).round()
@@ -158,7 +160,7 @@ def istft(
     """
     x = operand(input)
     if x.dtype.kind != "c":
-        raise RuntimeError(f"requires a complex input, as stft with return_complex=True gives it, got {describe(x)}")
+        raise RuntimeError(f"requires a complex input, as from stft with return_complex=True, got {describe(x)}")
     if x.array.ndim not in (2, 3) or not x.array.size:
         raise RuntimeError(f"expected a Tensor with 2 or 3 dimensions and elements, got {describe(x)}")
     n, hop, width = _frame(n_fft, hop_length, win_length)

@@ -197,7 +197,7 @@ def erf(input: Tensor) -> Tensor:
 
 @operator(inplace=ERFC, real=True, like=erf)
 def erfc(input: Tensor) -> Tensor:
-    """``1 - erf(input)``, elementwise, accurate where it is tiny, too.
+    """``1 - erf(input)``, elementwise, accurate also where it is tiny.
 
     Derivative: ``-g * 2 / sqrt(pi) * e^(-input^2)``.
 

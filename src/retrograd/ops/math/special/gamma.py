@@ -89,7 +89,7 @@ def polygamma(n: int, input: Tensor) -> Tensor:
 
     Args:
         n: the order, at least 0; 0 is the digamma function itself.
-        input: where it is taken.
+        input: the points at which to evaluate it.
 
     Raises:
         RuntimeError: n is negative, or SciPy is not installed.
@@ -109,7 +109,7 @@ def _polygamma_method(self: Tensor, n: int) -> Tensor:
     """``digamma^(n)(self)``, elementwise, as ``polygamma(n, self)``.
 
     Derivative: ``g * polygamma(n + 1, self)``.
-    Shape: any; the result has the Tensor's.
+    Shape: any; the result has the Tensor's shape.
 
     >>> rg.tensor([1.0, 2.0]).polygamma(1)
     tensor([1.6449, 0.6449])

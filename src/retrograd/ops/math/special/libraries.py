@@ -26,7 +26,7 @@ def library_for(x: Array, name: str) -> ModuleType:
 
 
 def from_library(name: str, output: int | None = None) -> Callable[..., Any]:
-    """Return a function of the library that keeps the arrays' dtype; ``output`` selects one of several outputs."""
+    """Return the library's function, with results in the dtype of the arrays; ``output`` selects one of several."""
 
     def forward(*inputs: Any) -> Any:
         array = next((value for value in inputs if hasattr(value, "dtype")), None)

@@ -43,8 +43,9 @@ def step_of(*scales: Array, of: Array | None = None, growing: bool = False) -> A
     """Return the step of a difference, a constant.
 
     Args:
-        scales: positive numbers; the logarithm of the function grows with the argument like their logarithms.
-        of: the argument itself, if the function exists only above 0.
+        scales: positive numbers; the rate at which the logarithm of the function grows is about the sum of their
+            logarithms.
+        of: the argument itself, if the function is defined only above 0.
         growing: whether the function varies over the square root of the argument.
     """
     rates = [np.abs(np.log(np.clip(np.abs(_constant(scale)), 1e-300, 1e300))) for scale in scales]
@@ -62,10 +63,10 @@ def _constant(x: Array) -> Array:
 
 
 def by_order(function: Callable[[], Callable[[Array, Array], Array]]) -> Rule:
-    """Return the rule by the order ``v`` for a function of ``v`` and ``x`` that is analytic in both.
+    """Return the derivative rule with respect to ``v`` of a function of ``v`` and ``x`` that is analytic in both.
 
     Args:
-        function: returns the primitive, which does not exist yet when its rules are made.
+        function: returns the primitive, which is not defined yet when its rules are.
     """
 
     def rule(g: Array, v: Array, x: Array) -> Array:

@@ -60,8 +60,8 @@ def chebyshev_polynomial_t(input: Operand, n: Operand) -> Tensor:
     Derivative: input: ``g T_n'(input)``, by the recurrence; n: none.
 
     Args:
-        input: where the polynomials are taken.
-        n: their degrees, rounded towards 0; the polynomial of a negative degree is 0.
+        input: the points at which to evaluate the polynomials.
+        n: the degrees, rounded towards 0; the polynomial of a negative degree is 0.
 
     Source: DLMF 18.9.
 

@@ -22,7 +22,7 @@ from .orders import difference, double, step_of
 
 
 def _from_library(name: str) -> Callable[[Any, Any], Any]:
-    """Return a function of two arrays or numbers of the library that keeps the arrays' dtype."""
+    """Return the library's function of two arrays or numbers, with results in the dtype of the arrays."""
 
     def forward(x: Any, y: Any) -> Any:
         array = x if hasattr(x, "dtype") else y
@@ -36,7 +36,7 @@ def _density(a: Array, x: Array) -> Array:
 
 
 def gamma_slope(a: Array, x: Array) -> Array:
-    """Return the derivative of the lower part with respect to ``a``, computed from the smaller of the two parts."""
+    """Return the derivative of the lower incomplete function by ``a``, from the smaller of the two functions."""
     a, x = double(a), double(x)
 
     def part(a: Array) -> Array:
@@ -103,7 +103,7 @@ def zeta(input: Operand, other: Operand) -> Tensor:
 
 @operator(real=True, like=zeta)
 def igamma(input: Operand, other: Operand) -> Tensor:
-    """``1 / gamma(input) * integral_0^other t^(input - 1) e^-t dt``, elementwise: the lower part, in ``[0, 1]``.
+    """``1 / gamma(input) * integral_0^other t^(input - 1) e^-t dt``, elementwise: the lower incomplete gamma function.
 
     Derivative: input: by differences of order 16 in float64, to about ten digits (PyTorch has none); other:
     ``g * other^(input - 1) e^-other / gamma(input)``.
@@ -122,7 +122,7 @@ def igamma(input: Operand, other: Operand) -> Tensor:
 
 @operator(real=True, like=igamma)
 def igammac(input: Operand, other: Operand) -> Tensor:
-    """``1 - igamma(input, other)``, elementwise, without loss of digits: the upper part of the integral.
+    """``1 - igamma(input, other)``, elementwise, without cancellation: the upper incomplete gamma function.
 
     Derivative: input: by differences of order 16 in float64, to about ten digits (PyTorch has none); other:
     ``-g * other^(input - 1) e^-other / gamma(input)``.

@@ -32,7 +32,7 @@ def _is_one(number: Number) -> bool:
     return number == 1
 
 
-# The functions of ``elements/activations.py``: of arrays, and in rules, of Tensors, too.
+# The functions of ``elements/activations.py``, for arrays and, in derivative rules, for Tensors.
 FUNCTIONS = activations(
     Functions(
         exp=np.exp,
@@ -57,7 +57,7 @@ RULES = activations(
 def activate(primitive: Primitive, input: Operand, inplace: bool, **params: Number) -> Tensor:
     """Apply an activation primitive to a floating input, out of place or in place.
 
-    For float16, numeric parameters are float32, in which the function is computed, and must be in its range.
+    For float16 the function is computed in float32, and numeric parameters must be in the range of float32.
     """
     x = floating_operand(input)
     if params:

@@ -52,7 +52,7 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """``min(max(input + 3, 0), 6) / 6``, elementwise.
 
-    Derivative: ``g / 6`` between -3 and 3, 0 outside and at both.
+    Derivative: ``g / 6`` between -3 and 3, 0 outside and at both bounds.
 
     >>> F.hardsigmoid(rg.tensor([0.0, 4.0]))
     tensor([0.5, 1. ])
@@ -86,7 +86,7 @@ SOFTSHRINK = elementwise(
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """``input`` where ``|input| > lambd``, else 0.
 
-    Derivative: ``g`` where ``|input| > lambd``, else, and at the bounds, 0.
+    Derivative: ``g`` where ``|input| > lambd``, 0 elsewhere and at the bounds.
 
     Args:
         lambd: the bound; not negative.
@@ -103,7 +103,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """``sign(input) max(|input| - lambd, 0)``: moved towards 0 by ``lambd``.
 
     Args:
-        lambd: by how much; not negative.
+        lambd: the distance to move; not negative.
 
     Raises:
         RuntimeError: ``lambd`` is negative or infinite.

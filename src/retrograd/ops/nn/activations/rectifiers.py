@@ -44,7 +44,7 @@ def relu(input: Tensor) -> Tensor:
     """``max(input, 0)``, elementwise.
 
     Derivative: ``g`` where the input is positive or NaN, else 0; 0 at 0.
-    Dtype: floating and integers, kept; bools and complex numbers are refused.
+    Dtype: floating and integers, preserved; bools and complex numbers are refused.
 
     >>> rg.relu(rg.tensor([-1.0, 2.0]))
     tensor([0., 2.])
@@ -87,11 +87,12 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     """``min(max(input, min_val), max_val)``, elementwise.
 
     Derivative: ``g`` between the bounds, 0 outside and, unlike that of ``clamp``, at the bounds.
-    Dtype: floating and integers, kept; the bounds of integers are cut to integers, as PyTorch's.
+    Dtype: floating and integers, preserved; for integers the bounds are truncated to integers, as in PyTorch.
 
     Raises:
         ValueError: ``min_val`` is greater than ``max_val``.
-        NotImplementedError: the input holds bools or complex numbers, or unsigned ones and ``min_val`` is negative.
+        NotImplementedError: the input holds bools or complex numbers, or unsigned integers while ``min_val`` is
+            negative.
 
     >>> F.hardtanh(rg.tensor([-2.0, 0.5]))
     tensor([-1. ,  0.5])
@@ -143,7 +144,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     Derivative: ``g`` above 0, ``g alpha exp(input)`` below and at 0.
 
     Args:
-        alpha: minus the limit far below 0.
+        alpha: the negative of the limit at -inf.
 
     Source: Clevert, Unterthiner, Hochreiter, "Fast and accurate deep network learning by exponential linear
         units", 2016.
@@ -254,14 +255,14 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """``input`` where it is positive, else ``weight * input``, with one learned weight or one per channel.
 
     Derivative: input: ``g`` above 0, ``g weight`` below and at 0; weight: the sum of ``g input`` below 0.
-    Shape: ``(N, C, ...)``, or any for a single weight; the result has the input's.
+    Shape: ``(N, C, ...)``, or any for a single weight; the result has the input's shape.
     Dtype: floating, the same for both arguments.
 
     Args:
-        weight: ``(C,)``, one per channel, which are dimension 1; or a single element.
+        weight: ``(C,)``, one per channel (dimension 1), or a single element.
 
     Raises:
-        RuntimeError: the number of weights is not that of the channels, or the dtypes differ.
+        RuntimeError: there is neither one weight nor one per channel, or the dtypes differ.
 
     Source: He, Zhang, Ren, Sun, "Delving deep into rectifiers", 2015.
 
@@ -291,16 +292,16 @@ RRELU = elementwise("rrelu", lambda x, slopes: x * slopes, "x", [lambda g, slope
 def rrelu(
     input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
 ) -> Tensor:
-    """``input`` where it is positive, else ``a input`` with a drawn evenly from ``[lower, upper)`` for each element.
+    """``input`` where it is positive, else ``a input`` with a uniform on ``[lower, upper)``, drawn for each element.
 
-    Without ``training``, a is the mean of the two.
+    Without ``training``, a is the mean of ``lower`` and ``upper``.
 
     Derivative: ``g`` above 0, ``a g`` below and at 0.
 
     Args:
         lower: the least slope.
         upper: the greatest slope.
-        training: whether slopes are drawn.
+        training: whether slopes are random.
 
     Raises:
         NotImplementedError: the input is not floating.

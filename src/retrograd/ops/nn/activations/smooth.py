@@ -47,7 +47,7 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     Derivative: ``g s (1 + input (1 - s))`` with ``s = sigmoid(input)``.
 
     Raises:
-        NotImplementedError: the input is of integers or bools.
+        NotImplementedError: the input holds integers or bools.
 
     Source: Elfwing, Uchibe, Doya, "Sigmoid-weighted linear units", 2018.
 
@@ -60,7 +60,7 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     return activate(SILU, x, inplace)
 
 
-FEW = 128  # elements up to which one call of a slow function is faster than several calls of fast ones
+FEW = 128  # up to this number of elements, one call of a slow function is faster than several of fast functions
 
 
 @mapped("log1p_exp", SEVERAL)
@@ -170,7 +170,7 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
             ``(1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2``.
 
     Raises:
-        RuntimeError: ``approximate`` is neither.
+        RuntimeError: ``approximate`` is neither ``"none"`` nor ``"tanh"``.
 
     Source: Hendrycks, Gimpel, "Gaussian error linear units", 2016.
 
@@ -220,7 +220,7 @@ def _halves(x: Array, dim: int) -> tuple[Array, Array]:
     before, half = (slice(None),) * dim, x.shape[dim] // 2
     b = x[(*before, slice(half, None))]
     strided = type(b) is ndarray and not b.flags.c_contiguous
-    return x[(*before, slice(half))], b.copy(order_like(b)) if strided else b  # loops take contiguous arrays
+    return x[(*before, slice(half))], b.copy(order_like(b)) if strided else b  # the loops accept only contiguous arrays
 
 
 @in_single
@@ -241,11 +241,11 @@ GLU = Primitive("glu", _glu, "x", [_glu_vjp], signals=True, batch=along("dim"))
 
 @operator(namespace="nn.functional", method=False, real=True)
 def glu(input: Tensor, dim: int = -1) -> Tensor:
-    """``a * sigmoid(b)`` of the two halves a and b of a dimension: the gated linear unit.
+    """``a * sigmoid(b)``, where a and b are the two halves along a dimension: the gated linear unit.
 
     Derivative: a: ``g sigmoid(b)``; b: ``g a sigmoid(b) (1 - sigmoid(b))``.
     Shape: the result has half of the input's length along ``dim``.
-    Dtype: real floating, kept; integers become the default dtype.
+    Dtype: real floating, preserved; integers become the default dtype.
 
     Args:
         dim: the dimension that is halved, of even length.

@@ -110,28 +110,28 @@ def multi_head_attention_forward(
     average_attn_weights: bool = True,
     is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """``concat(heads) @ W_out^T + b_out``: attention with several heads, each with its part of the projections.
+    """``concat(heads) @ W_out^T + b_out``: attention with several heads, each with its own slice of the projections.
 
     Derivative: that of ``scaled_dot_product_attention`` and the projections; every floating Tensor has one.
-    Shape: query ``(L, N, E)``, key ``(S, N, Ek)`` and value ``(S, N, Ev)``, or all without N; the result has
-    the query's.
-    Dtype: real floating, the same of all; masks may be bool.
+    Shape: query ``(L, N, E)``, key ``(S, N, Ek)`` and value ``(S, N, Ev)``, or all without N; the result has the
+    query's shape.
+    Dtype: real floating, the same for all arguments; masks may be bool.
 
     Args:
         embed_dim_to_check: ``E``.
         num_heads: the number of heads; it divides E.
-        in_proj_weight: the projections of query, key and value on top of each other, ``(3 E, E)``.
+        in_proj_weight: the projections of query, key and value, stacked, ``(3 E, E)``.
         in_proj_bias: ``(3 E,)``, of any floating dtype.
-        bias_k, bias_v: one more key and value, ``(1, 1, E)``, after projection; both or neither.
-        add_zero_attn: one more key and value of zeros.
+        bias_k, bias_v: an additional key and value, ``(1, 1, E)``, not projected; pass both or neither.
+        add_zero_attn: add a key and a value of zeros.
         dropout_p: dropout of the attention weights in training.
         out_proj_weight, out_proj_bias: the last projection, ``(E, E)`` and ``(E,)``.
-        training: whether there is dropout.
+        training: whether to apply dropout.
         key_padding_mask: ``(N, S)``: True for keys that are ignored, or numbers added to the scores.
-        need_weights: return the attention weights, too (slower: the scores are then kept).
+        need_weights: also return the attention weights (slower, since the scores are then stored).
         attn_mask: ``(L, S)`` or ``(N * num_heads, L, S)``: True where attention is not allowed, or numbers that are
             added to the scores.
-        use_separate_proj_weight: take the projections from the next three instead of ``in_proj_weight``.
+        use_separate_proj_weight: use the next three arguments instead of ``in_proj_weight``.
         q_proj_weight, k_proj_weight, v_proj_weight: ``(E, E)``, ``(E, Ek)``, ``(E, Ev)``.
         static_k, static_v: keys and values in place of the projected ones, ``(N * num_heads, S, E / num_heads)``.
         average_attn_weights: average the returned weights over the heads.
@@ -141,8 +141,8 @@ def multi_head_attention_forward(
         The output, and the weights ``(N, L, S)`` (``(N, num_heads, L, S)`` per head) or None.
 
     Raises:
-        AssertionError: arguments that do not fit (PyTorch's type).
-        RuntimeError: a mask or a weight does not fit.
+        AssertionError: an argument is missing or has a wrong shape or dtype (PyTorch's exception).
+        RuntimeError: a mask or a weight has a wrong shape.
 
     Source: Vaswani et al., "Attention is all you need", 2017.
 

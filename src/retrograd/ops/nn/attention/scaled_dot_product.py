@@ -88,7 +88,7 @@ def _causally(s: Array, first: int) -> Array:
     return np.where(allowed, s, _minus_infinity(s.dtype))
 
 
-SMALL = 1 << 10  # scores up to which their mask is cached
+SMALL = 1 << 10  # up to this number of scores, their mask is cached
 
 
 @lru_cache(maxsize=64)
@@ -143,7 +143,7 @@ def _forward(
 ) -> None:  # fmt: skip
     """Fill the output, and the maximum and sum of exponentials of each row of scores (1 for a fully masked row).
 
-    They are not combined to a log-sum-exp, whose rounding error matters for large scores.
+    Maximum and sum are not combined into a log-sum-exp, whose rounding error matters for large scores.
     """
     for rows, columns in _blocks(q, k, causal):
         s = _scores(q, k, mask, scale, rows, columns)
@@ -163,7 +163,7 @@ def _backward(
 ) -> None:  # fmt: skip
     """Fill the gradients, which have all leading axes."""
     dk[...] = dv[...] = 0
-    dout = dout / total  # instead of scaling the larger probabilities
+    dout = dout / total  # cheaper than to scale the larger array of probabilities
     inner = (dout * out).sum(axis=-1, keepdims=True)
     for rows, columns in _blocks(q, k, causal):
         g = dout[..., rows, :]
@@ -447,22 +447,23 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """``softmax(query @ key^T * scale + mask) @ value``; the scores are not kept, but computed again backwards.
+    """``softmax(query @ key^T * scale + mask) @ value``; the scores are not saved, but recomputed backward.
 
     Derivative: with the probabilities p, value: ``p^T g``; the scores s: ``ds = p (g value^T - sum(g ans))``, of which
     query: ``scale ds key``, key: ``scale ds^T query``, attn_mask: ``ds``. A row that is masked out entirely gives
     zeros, with zero gradient.
     Shape: query ``(..., L, E)``, key ``(..., S, E)`` and value ``(..., S, Ev)``, whose leading dimensions broadcast, to
     ``(..., L, Ev)``.
-    Dtype: real floating, the same of all; attn_mask may be bool or float32.
+    Dtype: real floating, the same for all arguments; attn_mask may be bool or float32.
 
     Args:
-        query, key, value: the Tensors.
-        attn_mask: broadcasts to ``(..., L, S)``: bool, True where a query may look, or floating, added to the scores.
-        dropout_p: the probability with which a probability is set to zero (whether training or not).
-        is_causal: query i sees keys 0 to i only; then ``attn_mask`` must be None.
+        query, key, value: the vectors to compare, to compare with, and to average.
+        attn_mask: broadcasts to ``(..., L, S)``: bool, True where attention is allowed, or floating, added to the
+            scores.
+        dropout_p: the probability of setting an attention weight to zero (also outside of training).
+        is_causal: query i attends only to keys 0 to i; then ``attn_mask`` must be None.
         scale: by default ``1 / sqrt(E)``.
-        enable_gqa: query has a multiple of the heads (dimension -3) of key and value, which serve groups of them.
+        enable_gqa: key and value have fewer heads (dimension -3), each of which serves an equal number of query heads.
 
     Source: Vaswani et al., "Attention is all you need", 2017; the fused form: Dao et al., "FlashAttention", 2022.
 

@@ -125,10 +125,10 @@ def multi_margin_loss(
     Args:
         target: class indices y, ``(N,)`` or 0-d.
         p: 1 or 2.
-        margin: score differences beyond it cost nothing.
+        margin: a class whose score is lower by at least this margin has no loss.
 
     Raises:
-        ValueError: p is not 1 or 2, weight is not one-dimensional, or an unknown reduction.
+        ValueError: p is not 1 or 2, weight is not one-dimensional, or ``reduction`` is unknown.
         RuntimeError: shapes do not match, or a class index is out of range.
         TypeError: margin is not a number.
 
@@ -186,7 +186,7 @@ def multilabel_margin_loss(
     Shape: input ``(N, C)`` or ``(C,)``; the result is 0-d, or with reduction ``"none"`` ``(N,)``.
 
     Args:
-        target: class indices of the input's shape; those after the first -1 of a row do not count.
+        target: class indices of the input's shape; a row ends at its first -1.
 
     Raises:
         RuntimeError: shapes do not match, or an index is out of range.

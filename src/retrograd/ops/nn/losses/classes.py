@@ -46,8 +46,8 @@ class Classes(NamedTuple):
     """The constants that follow from a target and the class weights.
 
     ``index`` are the targets (N, ...); ``weight`` is their class weight, 0 for ignored rows; ``counted`` is a mask of
-    rows that are not ignored, None if all count; ``divisor`` is that of a mean, 1 for a sum, None for no reduction.
-    While a node refers to the ``storages`` of target and class weight, writes to these Tensors go to a copy.
+    rows that are not ignored, None if all count; ``divisor`` is the divisor of a mean, 1 for a sum, None for no
+    reduction. While a node refers to the ``storages`` of target and class weight, writes to these Tensors go to a copy.
     """
 
     index: Any
@@ -280,7 +280,7 @@ NLL_TRANSPOSE: Primitive = Primitive(
 
 
 def _losses(x: Array, index: Array, class_weight: Array | None, smoothing: float) -> tuple[Any, Any, Any, Any]:
-    """Return the losses, with smoothing also those for uniform targets, and row maxima and sums of exponentials."""
+    """Return the losses (with smoothing also for uniform targets), and the row maxima and sums of exponentials."""
     top = np.maximum.reduce(x, axis=1, keepdims=True) if type(x) is ndarray else x.max(axis=1, keepdims=True)
     z = x - top
     picked = z[at_classes(index)]
@@ -341,7 +341,7 @@ def _per_class(weight: Any, x: Any) -> Any:
 def slopes_of_rows(
     g: Array, classes: Classes, count: int, class_weight: Array | None, smoothing: float
 ) -> tuple[Array, Array, Array | None]:
-    """Return what multiplies a row's softmax, and what is subtracted at its class and, with smoothing, at all."""
+    """Return the factors of the softmax, and what is subtracted at the target and, with smoothing, at all classes."""
     rows = _over_rows(g, classes)
     picked = rows if classes.weight is ONE else rows * classes.weight
     if not smoothing:
@@ -448,7 +448,7 @@ def _batched(x: Tensor, t: Tensor) -> tuple[Tensor, Any, bool]:
         raise RuntimeError(f"expected an input (N, C, ...) or (C,), got {describe(x)}")
     if x.array.ndim == 1:
         if index.shape not in ((), (1,)):
-            raise RuntimeError(f"a 1-D input wants a target of one class index, got {describe(x)} and {describe(t)}")
+            raise RuntimeError(f"a 1-D input needs a target of one class index, got {describe(x)} and {describe(t)}")
         return x.unsqueeze(0), index.reshape(1), True
     wanted = x.array.shape[:1] + x.array.shape[2:]
     if index.shape[:1] != wanted[:1]:
@@ -475,17 +475,17 @@ def cross_entropy(
     ignored examples, even if all are ignored and the mean is NaN. Probabilities: ``-g log(softmax(input))``.
     Shape: input ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``; the result is 0-d, or with reduction ``"none"`` has the
     input's shape without C.
-    Dtype: real floating, kept; weight has the input's.
+    Dtype: real floating, preserved; weight has the input's dtype.
 
     Args:
         target: class indices ``(N, d1, ...)``, or probabilities of the input's shape.
-        weight: a factor per class, ``(C,)``; for indices the mean is then weighted, too.
-        ignore_index: class indices that do not count, neither in the sum nor in the mean.
-        label_smoothing: the share of the target that is given evenly to all classes.
+        weight: a factor per class, ``(C,)``; with class indices the mean is weighted as well.
+        ignore_index: a class index; examples with this target are left out of the sum and the mean.
+        label_smoothing: the share of the target that is spread evenly over all classes.
 
     Raises:
         IndexError: a class index is out of bounds.
-        ValueError: an unknown reduction, or batches of different length.
+        ValueError: ``reduction`` is unknown, or the batches differ in length.
         RuntimeError: shapes or dtypes do not match, or ``label_smoothing`` is not in ``[0, 1]``.
 
     >>> F.cross_entropy(rg.tensor([[0.0, 0.0], [100.0, 0.0]]), rg.tensor([1, 0]), reduction="none")
@@ -552,15 +552,15 @@ def nll_loss(
 ) -> Tensor:
     """``-weight[y] input[y]`` for log-probabilities and class indices y; the mean divides by the sum of the weights.
 
-    Derivative: ``-g weight[y]`` at the class y of each example, over the mean's divisor, and 0 elsewhere and for what
-    is ignored.
+    Derivative: ``-g weight[y]`` at the class y of each example, over the mean's divisor; 0 at other classes and for
+    ignored examples.
 
     Args:
         target: class indices ``(N, d1, ...)``.
-        ignore_index: class indices that do not count.
+        ignore_index: a class index; examples with this target are left out.
 
     Raises:
-        ValueError: an unknown reduction, batches of different length, or a 0-d input.
+        ValueError: ``reduction`` is unknown, the batches differ in length, or the input is 0-d.
         RuntimeError: the shapes or dtypes do not match.
 
     >>> F.nll_loss(rg.tensor([[-0.5, -1.5], [-2.5, -3.5]]), rg.tensor([1, 0]))

@@ -5,8 +5,8 @@ log-likelihood of all ways to have reached place s of l' after t steps,
 
     a[t, s] = lp[t, l'_s] + logsumexp(a[t-1, s], a[t-1, s-1], a[t-1, s-2] if l'_s is a label other than l'_{s-2})
 
-and the loss is ``-logsumexp(a[T, last], a[T, last - 1])``. The same recursion backwards in time gives b, and a + b the
-share of all alignments that pass through each place.
+and the loss is ``-logsumexp(a[T, last], a[T, last - 1])``. The same recursion backwards in time gives b, and a + b
+gives the share of all alignments that pass through each place.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def _ctc_backward(
     share = np.exp(forward + ahead + loss[:, None])
     dx = np.exp(log_probs)
     n = xp.arange(len(start))
-    dx[:, n, alignment.labels[:, 0]] -= share[:, :, ::2].sum(axis=2)  # the blanks are one class
+    dx[:, n, alignment.labels[:, 0]] -= share[:, :, ::2].sum(axis=2)  # all blanks count as one class
     for place in range(1, width, 2):
         dx[:, n, alignment.labels[:, place]] -= share[:, :, place]
     used = xp.arange(count)[:, None] < alignment.steps
@@ -132,7 +132,7 @@ def _composite(log_probs: Tensor, alignment: Alignment, zero_infinity: bool) -> 
     """Return a function with the same gradient as the kernel: the loss plus, for exp(lp), the sum of probabilities."""
     xp = array_module(log_probs)
     dtype = log_probs.array.dtype
-    never = -1e30 if dtype.itemsize > 4 else -1e15  # finite, so that derivatives are
+    never = -1e30 if dtype.itemsize > 4 else -1e15  # finite instead of -inf, so that derivatives are finite
     steps, batch, _ = log_probs.array.shape
     n = xp.arange(batch)[:, None]
     places = xp.arange(alignment.labels.shape[1])
@@ -269,7 +269,7 @@ def _alignment(
         if low < 0 or high >= classes:
             raise RuntimeError(f"targets must be in label range [0, {classes}), in {describe(t)}")
     if bool(all_examples((padded == blank) & valid).any()):
-        raise RuntimeError(f"targets cannot hold the blank label {blank}, in {describe(t)}")
+        raise RuntimeError(f"targets must not contain the blank label {blank}, got {describe(t)}")
     labels, skips = _extended(new_tensor(padded), blank)
     return Alignment(labels.array, skips.array, _lengths("input_lengths", input_lengths, x, batch, steps), lengths)
 
@@ -286,19 +286,19 @@ def ctc_loss(
 ) -> Tensor:
     """``-log(sum_a prod_t p_t(a_t))`` over all alignments a of a label sequence with the inputs.
 
-    Derivative: log_probs: ``g (exp(log_probs) - posterior)``, that for log-probabilities made by ``log_softmax``, as
-    PyTorch's; 0 beyond a sequence's length.
+    Derivative: log_probs: ``g (exp(log_probs) - posterior)``, which is valid for log-probabilities from
+    ``log_softmax``, as in PyTorch; 0 beyond a sequence's length.
     Shape: log_probs ``(T, N, C)`` or ``(T, C)``; the result is 0-d, or with reduction ``"none"`` ``(N,)`` or 0-d.
-    Dtype: real floating, kept; targets and lengths are integers.
+    Dtype: real floating, preserved; targets and lengths are integers.
 
     Args:
-        log_probs: log-probabilities of the C classes at each of T steps, made by ``log_softmax``.
-        targets: labels, padded ``(N, S)``, or one sequence after the other in one dimension.
-        input_lengths, target_lengths: ``(N,)`` each.
+        log_probs: log-probabilities of the C classes at each of T steps, from ``log_softmax``.
+        targets: labels, padded to ``(N, S)`` or concatenated in one dimension.
+        input_lengths, target_lengths: the length of each sequence, ``(N,)``.
         blank: the class that stands for no label.
         reduction: ``"none"``, ``"sum"``, or ``"mean"``: each loss divided by its target's length, then the mean over
             the batch.
-        zero_infinity: let sequences that are too short for their labels count zero, with zero gradient.
+        zero_infinity: set loss and gradient to zero for sequences that are too short for their labels.
 
     Raises:
         RuntimeError: lengths, labels, shapes or dtypes do not match.

@@ -48,7 +48,7 @@ BCE_WITH_LOGITS = Primitive(
 
 
 def _bce(x: Array, y: Array, reduction: str) -> Array:
-    # The logarithms are bounded by -100, so that the loss is finite (as PyTorch).
+    # The logarithms are at least -100, so that the loss is finite (as in PyTorch).
     limit = x.dtype.type(-100)
     return reduced_array((y - 1) * np.maximum(np.log1p(-x), limit) - y * np.maximum(np.log(x), limit), reduction)
 
@@ -76,11 +76,11 @@ def binary_cross_entropy(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """``-(y log(p) + (1 - y) log(1 - p))`` for probabilities p and targets y; the logarithms are bounded by -100.
+    """``-(y log(p) + (1 - y) log(1 - p))`` for probabilities p and targets y; the logarithms are at least -100.
 
     Derivative: input: ``g (p - y) / max(p (1 - p), 1e-12)``, finite at 0 and 1; target: ``g (log(1 - p) - log(p))``,
     which is not bounded.
-    Shape: input and target have one shape; the result is 0-d, or with reduction ``"none"`` has that shape.
+    Shape: input and target have the same shape; the result is 0-d, or with reduction ``"none"`` has that shape.
 
     Args:
         input: the probabilities p.
@@ -88,7 +88,7 @@ def binary_cross_entropy(
         weight: factors that broadcast with the loss.
 
     Raises:
-        ValueError: input and target differ in shape; an unknown reduction.
+        ValueError: input and target differ in shape, or ``reduction`` is unknown.
         RuntimeError: an element of the input is not between 0 and 1.
 
     >>> F.binary_cross_entropy(rg.tensor([0.5, 0.5]), rg.tensor([1.0, 0.0]))
@@ -100,7 +100,7 @@ def binary_cross_entropy(
         raise InvalidValue(f"input {describe(x)} and target {describe(y)} must have the same size")
     probabilities = all_examples(x.array)
     if probabilities.size and not bool(((probabilities >= 0) & (probabilities <= 1)).all()):
-        raise RuntimeError(f"all elements of input should be between 0 and 1, in {describe(x)}")
+        raise RuntimeError(f"all elements of input must be between 0 and 1, got others in {describe(x)}")
     if weight is None:
         return apply(BCE, (x, y), {"reduction": reduction})
     w = operand(weight, "weight")
@@ -130,7 +130,7 @@ def binary_cross_entropy_with_logits(
         pos_weight: factors of the positive term, which broadcast with the target.
 
     Raises:
-        RuntimeError: the target is of integers.
+        RuntimeError: the target holds integers.
 
     >>> F.binary_cross_entropy_with_logits(rg.tensor([0.0, 1000.0]), rg.tensor([1.0, 1.0]))
     tensor(0.3466)
@@ -144,7 +144,7 @@ def binary_cross_entropy_with_logits(
         return apply(BCE_WITH_LOGITS, (x, y), {"reduction": reduction})
     loss = apply(BCE_WITH_LOGITS, (x, y), {"reduction": "none"})
     if pos_weight is not None:
-        # y log p has the factor pos_weight: the loss contains the term once, the remaining multiple is added.
+        # y log p has the factor pos_weight: the loss contains the term once; add pos_weight - 1 times the term.
         loss = loss - (operand(pos_weight, "pos_weight") - 1) * y * apply1(LOGSIGMOID, x)
     if weight is not None:
         loss = loss * operand(weight, "weight")
@@ -175,9 +175,9 @@ def kl_div(
 
     Args:
         target: probabilities, or with ``log_target`` their logarithms.
-        reduction: ``"none"``, ``"mean"``, ``"sum"``, or ``"batchmean"``: the sum over the length of the first
-            dimension, which is the divergence of distributions.
-        log_target: the targets are given by their logarithms.
+        reduction: ``"none"``, ``"mean"``, ``"sum"``, or ``"batchmean"``: the sum divided by the length of the first
+            dimension, which is the mean divergence of the distributions in a batch.
+        log_target: whether the target holds logarithms.
 
     Raises:
         NotImplementedError: the input is not real floating.

@@ -1,7 +1,8 @@
-"""Cross entropy of a linear layer's output, whose logits are never in memory at once if they are many.
+"""Cross entropy of a linear layer's output; large logits are computed in chunks and never in memory as a whole.
 
-The classes are computed in chunks: the forward pass keeps the maximum and the sum of exponentials of each row, and the
-backward pass computes the logits of each chunk again. Chunks of rows would need the sum of their weight gradients.
+The classes are computed in chunks: the forward pass saves the maximum and the sum of exponentials of each row, and the
+backward pass recomputes the logits of each chunk. Chunks of rows would require a sum of weight gradients over the
+chunks.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from ...table.registry import operator
 from .classes import Classes, class_parameters, cross_entropy, cross_entropy_composite, loss_of_rows, slopes_of_rows
 from .reduction import reduction_of
 
-MIN_CHUNKED = 1 << 23  # logits from which they are computed in chunks
-CHUNK = 1 << 20  # logits of a chunk
+MIN_CHUNKED = 1 << 23  # from this number of logits on, they are computed in chunks
+CHUNK = 1 << 20  # the number of logits in a chunk
 
 
 def _chunks(rows: int, count: int) -> Iterator[slice]:
@@ -174,27 +175,27 @@ def linear_cross_entropy(
 ) -> Tensor:
     """``cross_entropy(linear(input, linear_weight, linear_bias), target)``, with the options of ``cross_entropy``.
 
-    From 2^23 logits on, float32 or float64 with class indices, logits are computed in chunks of classes, once for the
-    value and once for the derivative, and are never in memory at once.
+    With class indices in float32 or float64, 2^23 logits or more are computed in chunks of classes, once for the value
+    and once for the derivative, and are never in memory as a whole.
 
-    Derivative: that of the two.
+    Derivative: that of ``linear`` and ``cross_entropy``.
     Shape: input ``(N, F)`` or ``(F,)``; linear_weight ``(C, F)`` or ``(C, d1, ..., F)``; target ``(N,)``, ``()`` or
-        ``(N, d1, ...)``, or as the logits; the result is 0-d, or with reduction ``"none"`` has the shape of class
-        indices.
-    Dtype: floating, all one; class indices are integers.
+        ``(N, d1, ...)``, or the shape of the logits; the result is 0-d, or with reduction ``"none"`` has the shape of
+        class indices.
+    Dtype: floating, the same for all arguments; class indices are integers.
 
     Args:
         input: the input of the layer.
         linear_weight: the layer's weight.
         target: class indices, or probabilities.
         linear_bias: the layer's offset, in the weight's shape without F.
-        weight: a weight for each class.
-        ignore_index: the class index that does not count, by default -100.
-        label_smoothing: how much of each target is spread evenly over the classes.
-        options: how PyTorch divides the work; its settings change no result and are not needed here.
+        weight: a factor for each class.
+        ignore_index: a class index, by default -100; examples with this target are left out.
+        label_smoothing: the share of each target that is spread evenly over the classes.
+        options: accepted for compatibility; PyTorch's options for the division of the work do not change results.
 
     Raises:
-        RuntimeError: the shapes do not fit, or ``ignore_index`` is given for probabilities.
+        RuntimeError: the shapes do not match, or ``ignore_index`` is given for probabilities.
 
     >>> F.linear_cross_entropy(rg.zeros(2, 3), rg.ones(4, 3), rg.tensor([0, 3]))
     tensor(1.3863)

@@ -40,7 +40,7 @@ def hinge_embedding_loss(
 
     Args:
         input: distances.
-        margin: distances of dissimilar pairs beyond it cost nothing.
+        margin: pairs with target -1 have no loss at distances beyond it.
 
     >>> F.hinge_embedding_loss(rg.tensor([0.25, 0.25]), rg.tensor([1.0, -1.0]), reduction="none")
     tensor([0.25, 0.75])
@@ -60,16 +60,16 @@ def margin_ranking_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """``max(0, margin - y (x1 - x2))``: ``y = 1`` wants x1 ranked above x2, ``y = -1`` below.
+    """``max(0, margin - y (x1 - x2))``: x1 should exceed x2 for ``y = 1``, and x2 should exceed x1 for ``y = -1``.
 
-    Derivative: input1: ``-g y`` where the loss is positive or at the kink, else 0; input2: minus that;
-    target: ``-g (x1 - x2)`` there.
-    Shape: the three broadcast; the result is 0-d, or with reduction ``"none"`` has the common shape.
+    Derivative: input1: ``-g y`` where the loss is positive or at the kink, else 0; input2: the negative of that;
+    target: ``-g (x1 - x2)`` where the loss is positive or at the kink, else 0.
+    Shape: the three Tensors broadcast; the result is 0-d, or with reduction ``"none"`` has the common shape.
 
     Args:
         input1, input2: x1 and x2.
-        target: y, 1 and -1.
-        margin: differences beyond it cost nothing.
+        target: y, of 1 and -1.
+        margin: pairs whose difference exceeds it in the right direction have no loss.
 
     Raises:
         RuntimeError: the inputs have different numbers of dimensions.
@@ -99,13 +99,13 @@ def cosine_embedding_loss(
 ) -> Tensor:
     """``1 - cos(x1, x2)`` where the target is 1, ``max(0, cos(x1, x2) - margin)`` where it is -1.
 
-    Derivative: that of the formula, at the kink as above it; finite at zero vectors, to whose squared norms 1e-12
-    is added.
+    Derivative: that of the formula, and at the kink that above it; finite at zero vectors, since 1e-12 is added to
+    squared norms.
     Shape: inputs ``(N, D)`` or ``(D,)``, target ``(N,)`` or 0-d; the result is 0-d, or with reduction ``"none"`` has
     the target's shape.
 
     Args:
-        margin: cosines of dissimilar pairs below it cost nothing.
+        margin: pairs with target -1 have no loss if their cosine is below it.
 
     Raises:
         RuntimeError: the shapes do not match.
@@ -159,8 +159,8 @@ def soft_margin_loss(
     """``log(1 + exp(-target * input))`` for targets of 1 and -1, accurate for inputs of any size.
 
     Derivative: input: ``-g target sigmoid(-target input)``; target: ``-g input sigmoid(-target input)``.
-    Shape: input and target have one shape, or the target is 0-d; the result is 0-d, or with reduction ``"none"`` has
-        the input's.
+    Shape: input and target have the same shape, or the target is 0-d; the result is 0-d, or with reduction ``"none"``
+        has the input's shape.
 
     Args:
         input: scores.
@@ -177,7 +177,7 @@ def soft_margin_loss(
     if y.array.ndim == 0:
         y = y.expand(x.array.shape)
     if x.array.shape != y.array.shape:
-        raise RuntimeError(f"input and target must have one shape, got {describe(x)} and {describe(y)}")
+        raise RuntimeError(f"input and target must have the same shape, got {describe(x)} and {describe(y)}")
     return apply(SOFT_MARGIN, (x, y), {"reduction": reduction})
 
 
@@ -212,7 +212,7 @@ def multilabel_soft_margin_loss(
     if y.array.ndim == 0:
         y = y.expand(x.array.shape)
     if x.array.shape != y.array.shape:
-        raise RuntimeError(f"input and target must have one shape (N, C) or (C,), got {describe(x)} and {describe(y)}")
+        raise RuntimeError(f"input and target must be (N, C), or both (C,), got {describe(x)} and {describe(y)}")
     loss = apply(BCE_WITH_LOGITS, (x, y), {"reduction": "none"})
     if weight is not None:
         loss = loss * operand(weight, "weight")
@@ -256,15 +256,15 @@ def triplet_margin_loss(
     """``max(0, margin + d(anchor, positive) - d(anchor, negative))`` with ``d(x, y) = ||x - y + eps||_p``.
 
     Derivative: that of the distances where the loss is positive or at the kink, else 0.
-    Shape: ``(*, D)``, which broadcast; the result is 0-d, or with reduction ``"none"`` ``(*,)``.
+    Shape: ``(*, D)``, the three Tensors broadcast; the result is 0-d, or with reduction ``"none"`` ``(*,)``.
 
     Args:
         anchor, positive, negative: vectors; the positive should be nearer to the anchor than the negative.
-        margin: differences of distances beyond it cost nothing; positive.
-        swap: the distance of the positive from the negative counts where it is smaller than the anchor's.
+        margin: triplets have no loss if the distances differ by at least this margin; positive.
+        swap: use the distance between positive and negative instead of ``d(anchor, negative)`` where it is smaller.
 
     Raises:
-        ValueError: the margin is not positive; an unknown reduction.
+        ValueError: the margin is not positive, or ``reduction`` is unknown.
         RuntimeError: the tensors have different numbers of dimensions.
 
     Source: Balntas, Riba, Ponsa, Mikolajczyk, "Learning local feature descriptors with triplets", 2016.
@@ -291,15 +291,15 @@ def triplet_margin_with_distance_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """``max(0, margin + d(anchor, positive) - d(anchor, negative))`` with a distance d of the caller's.
+    """``max(0, margin + d(anchor, positive) - d(anchor, negative))`` with any distance d.
 
-    Shape: as the distance takes and gives it; the result is 0-d, or with reduction ``"none"`` has that of
+    Shape: any that ``distance_function`` accepts; the result is 0-d, or with reduction ``"none"`` has the shape of
     the distances.
 
     Args:
         anchor, positive, negative: as in ``triplet_margin_loss``.
-        distance_function: from two Tensors to their distances, by default ``pairwise_distance``.
-        margin: positive.
+        distance_function: returns the distances of two Tensors; by default ``pairwise_distance``.
+        margin: a positive number, as in ``triplet_margin_loss``.
         swap: as in ``triplet_margin_loss``.
 
     >>> a, p, n = rg.tensor([[0.0]]), rg.tensor([[1.0]]), rg.tensor([[1.5]])

@@ -81,7 +81,7 @@ def _difference(
     )
 
 
-# 2 * d may overflow if the gradient of a mean does not.
+# Multiply g by 2 first: 2 * d may overflow where the gradient of a mean does not.
 MSE = _difference("mse_loss", elementwise.SQUARE, lambda d, _: np.square(d), lambda g, d, _: (2 * g) * d)
 L1 = _difference(
     "l1_loss",
@@ -106,7 +106,7 @@ HUBER = _difference(
 
 
 def _broadcast(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Return prediction and target, broadcast with PyTorch's warning if their shapes differ."""
+    """Return prediction and target; if their shapes differ, broadcast them with PyTorch's warning."""
     if x.array.shape == y.array.shape:
         return x, y
     shown = f"input {describe(x)} and target {describe(y)}"
@@ -114,7 +114,7 @@ def _broadcast(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         shape = broadcast_shapes(x.array.shape, y.array.shape)
     except ValueError:
         raise RuntimeError(f"{shown} do not broadcast") from None
-    warnings.warn(f"{shown} differ in shape and are broadcast; is that meant?", stacklevel=user_level())
+    warnings.warn(f"{shown} differ in shape and are broadcast; reshape one if not intended", stacklevel=user_level())
     return x.expand(shape), y.expand(shape)
 
 
@@ -155,20 +155,20 @@ def mse_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    """``(input - target)^2``: the squared error, its mean or sum; with ``weight`` the weighted one.
+    """``(input - target)^2``: the squared error, its mean or its sum, weighted if ``weight`` is given.
 
-    Derivative: input: ``2 g (input - target)``; target: minus that.
-    Shape: input and target should have one shape, and are broadcast with a warning where they do not; the result is
-    0-d, or with reduction ``"none"`` has that shape.
+    Derivative: input: ``2 g (input - target)``; target: the negative of that.
+    Shape: input and target should have the same shape, and are otherwise broadcast with a warning; the result is 0-d,
+    or with reduction ``"none"`` has the common shape.
     Dtype: real floating; one of the two may hold integers.
 
     Args:
         input: the prediction.
-        target: what it should be.
+        target: the true values.
         weight: factors of the input's shape; the mean then divides by their sum.
 
     Raises:
-        ValueError: an unknown reduction, or a weight of another shape.
+        ValueError: ``reduction`` is unknown, or ``weight`` has another shape.
         NotImplementedError: neither input nor target is real floating.
 
     >>> F.mse_loss(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 4.0]))
@@ -187,9 +187,9 @@ def l1_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    """``|input - target|``: the absolute error, its mean or sum; with ``weight`` the weighted one.
+    """``|input - target|``: the absolute error, its mean or its sum, weighted if ``weight`` is given.
 
-    Derivative: input: ``g sign(input - target)``, 0 where they are equal; target: minus that.
+    Derivative: input: ``g sign(input - target)``, 0 where they are equal; target: the negative of that.
     Dtype: floating or complex; one of the two may hold integers. The result is real.
 
     Raises:
@@ -213,15 +213,15 @@ def smooth_l1_loss(
 ) -> Tensor:
     """``d^2 / (2 beta)`` where ``|d| < beta``, else ``|d| - beta / 2``, for ``d = input - target``.
 
-    Derivative: input: ``g d / beta`` where ``|d| < beta``, else ``g sign(d)``, and for ``beta = 0`` 0 at 0; target:
-    minus that. The second derivative at the bounds is 0.
+    Derivative: input: ``g d / beta`` where ``|d| < beta``, else ``g sign(d)``, and with ``beta = 0`` 0 at 0; target:
+    the negative of that. The second derivative at the bounds is 0.
 
     Args:
         beta: the absolute error at which the loss changes from quadratic to linear; not negative.
 
     Raises:
         RuntimeError: ``beta`` is negative, or input and target do not broadcast.
-        ValueError: ``reduction`` is not one of the names above.
+        ValueError: ``reduction`` is unknown.
 
     Source: Girshick, "Fast R-CNN", 2015.
 
@@ -242,12 +242,12 @@ def huber_loss(
 ) -> Tensor:
     """``d^2 / 2`` where ``|d| < delta``, else ``delta * (|d| - delta / 2)``, for ``d = input - target``.
 
-    Derivative: input: ``g d`` where ``|d| < delta``, else ``g delta sign(d)``; target: minus that. The second
+    Derivative: input: ``g d`` where ``|d| < delta``, else ``g delta sign(d)``; target: the negative of that. The second
     derivative at the bounds is 0.
 
     Args:
         delta: the absolute error at which the loss changes from quadratic to linear; positive.
-        weight: factors of the input's shape; the mean divides, as PyTorch's, by the number of elements.
+        weight: factors of the input's shape; as in PyTorch, the mean divides by the number of elements.
 
     Raises:
         RuntimeError: ``delta`` is not positive, or input and target do not broadcast.
@@ -274,18 +274,19 @@ def poisson_nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """``exp(input) - target * input``: minus the log-likelihood of Poisson-distributed counts, less ``log(target!)``.
+    """``exp(input) - target * input``: the negative log-likelihood of Poisson counts, without ``log(target!)``.
 
     Derivative: input: ``g (exp(input) - target)``, or ``g (1 - target / (input + eps))``; target: ``-g input``, or
     ``-g log(input + eps)``; with ``full`` and ``target > 1`` also ``g (log(target) + 1 / (2 target))``.
 
     Args:
-        input: the logarithm of the rate; with ``log_input=False`` the rate: ``input - target * log(input + eps)``.
+        input: the logarithm of the rate; with ``log_input=False`` the rate, and the loss is ``input - target *
+            log(input + eps)``.
         target: counts.
         log_input: whether the input is the logarithm of the rate.
         full: add Stirling's approximation ``y log y - y + log(2 pi y) / 2`` of ``log(y!)`` where the target y
             exceeds 1.
-        eps: keeps the logarithm finite at the rate 0.
+        eps: added to the rate in the logarithm, which is then finite at rate 0.
 
     >>> F.poisson_nll_loss(rg.tensor([0.0]), rg.tensor([2.0]))
     tensor(1.)
@@ -295,7 +296,7 @@ def poisson_nll_loss(
     loss = x.exp() - y * x if log_input else x - y * (eps + x).log()
     if full:
         large = y.array > 1
-        safe = y.masked_fill(new_tensor(~large), 1.0)  # a finite value for elements without the term
+        safe = y.masked_fill(new_tensor(~large), 1.0)  # a finite value for elements to which the term is not added
         stirling = safe * safe.log() - safe + 0.5 * (2 * math.pi * safe).log()
         loss = loss + stirling.masked_fill(new_tensor(~large), 0.0)
     return reduced(loss, reduction)
@@ -305,20 +306,21 @@ def poisson_nll_loss(
 def gaussian_nll_loss(
     input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Tensor:
-    """``(log v + (input - target)^2 / v) / 2``, ``v = max(var, eps)``: minus the log-likelihood of normal variables.
+    """``(log v + (input - target)^2 / v) / 2``, ``v = max(var, eps)``: the negative log-likelihood of normal variables.
 
-    Derivative: input: ``g (input - target) / v``; target: minus that; var: ``g (1 / v - (input - target)^2 / v^2) /
-    2``, also where ``var < eps``.
+    Derivative: input: ``g (input - target) / v``; target: the negative of that; var: ``g (1 / v - (input - target)^2 /
+    v^2) / 2``, also where ``var < eps``.
 
     Args:
         input: means.
-        target: the variables' values.
-        var: variances: a number, of the input's shape, or without (or with 1 in) one of its dimensions.
+        target: the observed values.
+        var: the variances: a number, or a Tensor of the input's shape, in which one dimension may have length 1 or be
+            missing.
         full: add the constant ``log(2 pi) / 2``.
         eps: the least variance.
 
     Raises:
-        ValueError: a negative variance, one of another shape, or an unknown reduction.
+        ValueError: a variance is negative, ``var`` has another shape, or ``reduction`` is unknown.
         RuntimeError: ``var`` holds bools.
 
     Source: Nix, Weigend, "Estimating the mean and variance of the target probability distribution", 1994.

@@ -6,7 +6,7 @@ which saves x, mean and rstd, and whose backward kernel computes
 
     dx = rstd * (u - mean(u) - xhat * mean(u * xhat)),        u = dy * weight,  xhat = (x - mean) * rstd
 
-(Ioffe and Szegedy, 2015; Ba, Kiros and Hinton, 2016). Without centring (rms_norm; Zhang and Sennrich, 2019) the means
+(Ioffe and Szegedy, 2015; Ba, Kiros and Hinton, 2016). Without centering (rms_norm; Zhang and Sennrich, 2019) the means
 of x and u are left out.
 """
 
@@ -96,7 +96,7 @@ def mean_over(x: Any, axes: tuple[int, ...]) -> Any:
 
 
 def _surely_finite(x: object) -> bool:
-    """Return whether the sum shows that all numbers are finite; may be False for finite numbers, and on a GPU."""
+    """Return whether the sum of x is finite, so that all elements are; False on a GPU, where a check would be slow."""
     return type(x) is ndarray and isfinite(accurate_sum(x))
 
 
@@ -124,7 +124,7 @@ def _standardized(x: Any, layout: Layout, eps: float) -> tuple[Any, Any, Any]:
 
 @or_reference
 def _forward(x: Any, w: Any, b: Any, layout: Layout, eps: float, moments: Any = None) -> tuple[Any, Any, Any]:
-    """Compute the result; ``moments`` are those of batch norm's channels, if loops have already computed them."""
+    """Compute the result; ``moments`` are batch norm's statistics per channel, if loops have already computed them."""
     loops = _loops(layout, x, w, b)
     if loops:
         return loops.normalize(x, w, b, eps, *([] if moments is None else [moments]))
@@ -201,7 +201,8 @@ def _backward_vjp(
     """The rule of the backward kernel ``dx(u) = rstd (u - mean(u) - xhat mean(u xhat))``.
 
     The map is symmetric: ``<g, dx(u)> = <dx(g), u>``. So the derivative with respect to u is ``dx(g)``, to xhat ``-rstd
-    (g mean(u xhat) + u mean(g xhat))``, and to rstd ``<g, dx> / rstd``; that of rstd to x is ``-rstd^2 xhat / count``.
+    (g mean(u xhat) + u mean(g xhat))``, and to rstd ``<g, dx> / rstd``; the derivative of rstd with respect to x is
+    ``-rstd^2 xhat / count``.
     """
     arrays = (*g, dy, x, *(z for z in (w, b) if z is not None))
     if any(isinstance(z, Tensor) for z in arrays) or any(z.dtype != rstd.dtype for z in arrays):

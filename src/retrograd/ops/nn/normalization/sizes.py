@@ -19,13 +19,13 @@ from ..spatial.sliding_windows import Window
 def normalize(input: Tensor, p: float = 2.0, dim: Dims = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
     """``x / max(||x||_p, eps)``: vectors along ``dim`` scaled to unit p-norm.
 
-    Derivative: ``(g - ans sum(g ans)) / ||x||_2`` for ``p = 2``; ``g / eps`` where the norm is below ``eps``, as for
-    zero vectors, which stay zero.
+    Derivative: ``(g - ans sum(g ans)) / ||x||_2`` for ``p = 2``; ``g / eps`` where the norm is below ``eps``. Zero
+    vectors stay zero.
 
     Args:
-        dim: the dimension, or several, of the vectors.
+        dim: the dimension of the vectors, or several.
         eps: the least divisor.
-        out: where to write the result.
+        out: the Tensor to write the result into.
 
     >>> F.normalize(rg.tensor([[3.0, 4.0]]))
     tensor([[0.6, 0.8]])
@@ -40,14 +40,14 @@ def normalize(input: Tensor, p: float = 2.0, dim: Dims = 1, eps: float = 1e-12, 
 
 @operator(namespace="nn.functional", method=False, real=True, dtype="floating")
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
-    """``x_c / (k + alpha / size * sum_j x_j^2)^beta``, j the ``size`` channels around c, with zeros beyond the ends.
+    """``x_c / (k + alpha / size * sum_j x_j^2)^beta``, where j runs over the ``size`` channels around c.
 
-    Derivative: ``g / d^beta - 2 alpha beta / size x_c sum_j g_j x_j / d_j^(beta + 1)`` with d the base of the power and
-    j the channels in whose windows c lies.
-    Shape: ``(N, C, *)`` with at least three dimensions; the result has the input's.
+    Derivative: ``g / d^beta - 2 alpha beta / size x_c sum_j g_j x_j / d_j^(beta + 1)`` where d is the base of the power
+    and j runs over the channels whose windows contain c.
+    Shape: ``(N, C, *)`` with at least three dimensions; the result has the input's shape.
 
     Args:
-        size: the number of channels, ``size // 2`` of them before c.
+        size: the number of channels, of which ``size // 2`` come before c; channels beyond the ends count as 0.
         alpha, beta, k: the constants of the formula.
 
     Raises:

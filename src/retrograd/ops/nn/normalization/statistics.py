@@ -46,7 +46,7 @@ def _scale(var: Array, w: Array | None, eps: float) -> Array:
 
 
 def normalized(x: Any, mean: Any, var: Any, w: Any, b: Any, eps: float) -> Any:
-    """Normalize arrays, or Tensors by operators."""
+    """Return ``x * scale + shift``, for arrays or, by operators, for Tensors."""
     scale = _scale(var, w, eps)
     shift = -mean * scale
     if b is not None:
@@ -118,17 +118,17 @@ def layer_norm(
 ) -> Tensor:
     """``(x - mean) / sqrt(var + eps) * weight + bias`` with the mean and the biased variance of each example.
 
-    Squares that overflow float32 are taken in double precision; where these overflow, too, on a GPU, and in small
-    compiled steps, they give NaN.
+    Squares that overflow float32 are recomputed in double precision. On a GPU, in small compiled steps, and if squares
+    overflow double precision, the result is NaN instead.
 
     Derivative: input: ``rstd (u - mean(u) - xhat mean(u xhat))`` with ``u = g weight``, ``rstd = 1 / sqrt(var + eps)``
-    and ``xhat = (x - mean) rstd``; weight: the sum of ``g xhat`` over the examples; bias: that of ``g``.
-    Shape: ``(*, *normalized_shape)``; the result has the input's.
-    Dtype: real floating, kept; weight and bias have the input's, or are float32 for float16 and bfloat16.
+    and ``xhat = (x - mean) rstd``; weight: the sum of ``g xhat`` over the examples; bias: the sum of ``g``.
+    Shape: ``(*, *normalized_shape)``; the result has the input's shape.
+    Dtype: real floating, preserved; weight and bias have the input's dtype, or are float32 for float16 and bfloat16.
 
     Args:
-        normalized_shape: the trailing dimensions that mean and variance are taken over.
-        weight, bias: factors and offsets of that shape; by default none.
+        normalized_shape: the lengths of the trailing dimensions over which mean and variance are computed.
+        weight, bias: factors and offsets of shape ``normalized_shape``; by default none.
         eps: added to the variance.
 
     Source: Ba, Kiros, Hinton, "Layer normalization", 2016.
@@ -151,13 +151,13 @@ def rms_norm(input: Tensor, normalized_shape: Size, weight: Tensor | None = None
 
     Derivative: input: ``r (u - xhat mean(u xhat))`` with ``u = g weight``, ``r = 1 / sqrt(mean(x^2) + eps)`` and
     ``xhat = x r``; weight: the sum of ``g xhat`` over the examples.
-    Dtype: real floating, kept; weight is converted to it.
+    Dtype: real floating, preserved; weight is converted to the input's dtype.
 
     Args:
-        normalized_shape: the trailing dimensions that the mean is taken over.
-        weight: factors of that shape; by default none.
-        eps: added to the mean square, by default the machine epsilon of the input's dtype, and that of float32
-            for float16 and bfloat16.
+        normalized_shape: the lengths of the trailing dimensions over which the mean is computed.
+        weight: factors of shape ``normalized_shape``; by default none.
+        eps: added to the mean square, by default the machine epsilon of the input's dtype (of float32 for float16 and
+            bfloat16).
 
     Source: Zhang, Sennrich, "Root mean square layer normalization", 2019.
 
@@ -184,7 +184,8 @@ def group_norm(
 ) -> Tensor:
     """``(x - mean) / sqrt(var + eps) * weight + bias`` with the statistics of each example's groups of channels.
 
-    Derivative: as that of ``layer_norm``, the means over a group; weight and bias: sums over all but their channel.
+    Derivative: that of ``layer_norm``, with means over a group; weight and bias: sums over all dimensions but the
+    channels.
 
     Args:
         num_groups: the number of groups; divides C.
@@ -228,7 +229,7 @@ def _moments(x: Array, axes: tuple[int, ...]) -> tuple[Array, Array]:
     mean = mean_over(x, axes)
     squares = accurate_sum(np.square(x - mean), axes)
     if x.dtype == np.float32 and array_module(x) is np and not np.isfinite(squares).all():
-        return _moments(x.astype(np.float64), axes)  # as the fused operator if its squares overflow
+        return _moments(x.astype(np.float64), axes)  # NaN if squares overflow, as in the fused operator
     return mean.reshape(squares.shape), squares
 
 
@@ -236,7 +237,7 @@ def _moments(x: Array, axes: tuple[int, ...]) -> tuple[Array, Array]:
 def _moments_and_running(
     x: Tensor, axes: tuple[int, ...], running_mean: Tensor | None, running_var: Tensor | None, momentum: float
 ) -> tuple[Array, Array] | None:
-    """``_moments`` by a loop that also updates running statistics on unshared memory; None if it cannot be used."""
+    """Compute ``_moments`` with a loop that also updates the running statistics; None if the loop cannot be used."""
     if watchers or running_mean is None or running_var is None or running_mean is running_var or axes[0] != 0:
         return None
     arrays = x.array, running_mean.array, running_var.array
@@ -253,7 +254,7 @@ def _update_running(
 ) -> dict[str, object]:
     """``running = (1 - momentum) * running + momentum * statistic``, with the unbiased variance.
 
-    Return moments to pass to the fused operator, which need not compute them again.
+    Return the moments as an argument of the fused operator, so that they are not computed twice.
     """
     if x.array.size == 0:
         return {}
@@ -300,16 +301,16 @@ def batch_norm(
 ) -> Tensor:
     """``(x - mean) / sqrt(var + eps) * weight + bias`` with the statistics of each channel.
 
-    In training these are those of the batch (with the biased variance), and the running ones are updated in place,
-    ``running = (1 - momentum) * running + momentum * batch``, with the unbiased variance. Otherwise the running
-    ones serve.
+    In training the statistics are computed from the batch (with the biased variance), and the running statistics are
+    updated in place, ``running = (1 - momentum) * running + momentum * batch``, with the unbiased variance. Otherwise
+    the running statistics are used.
 
-    Derivative: in training as that of ``layer_norm``, the means over a channel, and none for the running statistics;
-    else that of the formula. weight and bias: sums over all but their channel.
+    Derivative: in training that of ``layer_norm``, with means over a channel, and none for the running statistics; else
+    that of the formula. weight and bias: sums over all dimensions but the channels.
 
     Args:
-        running_mean, running_var: ``(C,)``, both or neither.
-        training: take the statistics from the batch.
+        running_mean, running_var: the running statistics, ``(C,)``; pass both or neither.
+        training: compute the statistics from the batch.
         momentum: the share of the batch in the updated statistics.
 
     Raises:
@@ -328,7 +329,7 @@ def batch_norm(
     if len(shape) < 2:
         if shape != (0,):
             raise IndexError(f"expected an input (N, C, *), got {describe(x)}")
-        return x * 1  # PyTorch accepts this input, too
+        return x * 1  # PyTorch accepts this input as well
     channels = shape[1]
     if training:
         if eps <= 0:
@@ -369,14 +370,14 @@ def instance_norm(
 ) -> Tensor:
     """``(x - mean) / sqrt(var + eps) * weight + bias`` with the statistics of each example's channels.
 
-    With ``use_input_stats`` these are over the spatial dimensions, and the running ones, where given, are updated with
-    their average over the batch; otherwise the running ones serve.
+    With ``use_input_stats`` the statistics are computed over the spatial dimensions, and running statistics, if given,
+    are updated with the average over the batch; otherwise the running statistics are used.
 
-    Derivative: as that of ``batch_norm``, the means over one channel of one example.
+    Derivative: that of ``batch_norm``, with means over one channel of one example.
 
     Args:
-        running_mean, running_var: ``(C,)``; may be left out with ``use_input_stats``.
-        use_input_stats: take the statistics from the input.
+        running_mean, running_var: the running statistics, ``(C,)``; may be None with ``use_input_stats``.
+        use_input_stats: compute the statistics from the input.
         momentum: the share of the input in the updated statistics.
 
     Raises:

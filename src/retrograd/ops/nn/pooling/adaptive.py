@@ -30,7 +30,7 @@ OutputSize: TypeAlias = int | None | Sequence[int | None]
 
 
 def _output_size(x: Tensor, axes: int, output_size: OutputSize, channels: bool) -> Ints:
-    """Return the output size, with None replaced by the input's. With ``channels`` the input must have channels."""
+    """Return the output size, with None replaced by the input's length. With ``channels`` the input needs channels."""
     size = x.array.shape[2:]
     lengths: Size
     if type(output_size) is int:
@@ -141,16 +141,16 @@ def _adaptive_max(axes: int, input: Tensor, output_size: OutputSize, return_indi
 
 
 def _adaptive_avg_pool(axes: int) -> Callable[..., Tensor]:
-    """The mean over as many windows as wanted: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
+    """The mean over ``output_size`` windows: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
 
-    Derivative: each element gets ``g / count`` of every window that it lies in.
+    Derivative: each element gets ``g / count`` of every window that contains it.
     Shape: {input}; the spatial size of the result is ``output_size``.
 
     Args:
         output_size: {integers}; None stands for the input's length.
 
     Raises:
-        RuntimeError: the rank is wrong, a spatial dimension is empty, or an output size negative.
+        RuntimeError: the number of dimensions is wrong, a spatial dimension is empty, or an output size is negative.
         NotImplementedError: the input holds integers, bools or complex numbers.
     """
 
@@ -176,17 +176,17 @@ adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = for_axes(
 
 
 def _adaptive_max_pool(axes: int) -> Callable[..., Tensor | MaxPool]:
-    """The maximum over as many windows as wanted: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
+    """The maximum over ``output_size`` windows: output i of O covers ``floor(i L / O)`` to ``ceil((i + 1) L / O)``.
 
     Derivative: ``g`` at each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: {input}; the spatial size of the result is ``output_size``.
 
     Args:
         output_size: {integers}; None stands for the input's length.
-        return_indices: also where each maximum was found.
+        return_indices: also return where each maximum was found.
 
     Returns:
-        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, the indices as places in the
+        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, with indices as positions in the
         {places}.
     """
 

@@ -1,6 +1,6 @@
 """Means and p-norms over sliding windows.
 
-Windows are boxes, so sums are computed axis by axis: k + k instead of k * k additions.
+Windows are boxes, so sums are computed axis by axis, with k + k instead of k * k additions.
 """
 
 from __future__ import annotations
@@ -181,17 +181,17 @@ def avg_pool1d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Tensor:
-    """``sum_k input[n, c, t * stride + k - padding] / count``: the mean over windows of 1 dimension.
+    """``sum_k input[n, c, t * stride + k - padding] / count``: the mean over windows of one dimension.
 
     Derivative: each element gets ``g / count`` of every window that reads it.
     Shape: ``(N, C, L)``, or ``(C, L)`` without a batch; per axis ``L' = (L + 2 * padding - kernel_size) // stride +
     1`` windows, with ``ceil_mode`` rounded up.
-    Dtype: real floating and int64, kept; means of integers are rounded towards 0.
+    Dtype: real floating and int64, preserved; means of integers are rounded towards 0.
 
     Args:
-        kernel_size: elements of a window; one integer.
-        padding: zeros around the input, at most half of the window.
-        count_include_pad: whether the zeros of the padding count.
+        kernel_size: the number of elements in a window; one integer.
+        padding: the number of zeros added on each side, at most half of the window.
+        count_include_pad: whether the count includes the zeros of the padding.
 
     Raises:
         NotImplementedError: the input holds integers of fewer than 64 bits, bools or complex numbers.
@@ -209,7 +209,7 @@ def _avg_pool(axes: int) -> Callable[..., Tensor]:
     ``L' = (L + 2 * padding - kernel_size) // stride + 1`` windows, with ``ceil_mode`` rounded up.
 
     Args:
-        kernel_size: elements of a window; {integers}, as for ``stride`` and ``padding``.
+        kernel_size: the lengths of a window; {integers}, like ``stride`` and ``padding``.
         divisor_override: a divisor instead of the count; not 0.
 
     Raises:
@@ -257,10 +257,10 @@ def _lp_pool(
 
 
 def _define(axes: int) -> Callable[..., Tensor]:
-    """``(sum_k x_k^p)^(1/p)`` over windows of {dimensions}; the largest (smallest) ``|x_k|`` for p (minus) infinite.
+    """``(sum_k x_k^p)^(1/p)`` over windows of {dimensions}; the largest ``|x_k|`` for p = inf, the smallest for -inf.
 
-    As in PyTorch no absolute value is taken: an odd p with negative elements gives other numbers than a norm, and NaN
-    for a negative sum.
+    As in PyTorch, the formula has no absolute value: for odd p and negative elements the result is not a norm, and it
+    is NaN for a negative sum.
 
     Derivative: each element gets ``g (x / ans)^(p - 1)`` of every window that reads it, 0 where the sum is 0.
     Shape: {input}; per axis
@@ -269,7 +269,7 @@ def _define(axes: int) -> Callable[..., Tensor]:
 
     Args:
         norm_type: ``p``.
-        kernel_size: elements of a window; {integers}, as for ``stride``.
+        kernel_size: the lengths of a window; {integers}, like ``stride``.
     """
 
     def lp_pool(

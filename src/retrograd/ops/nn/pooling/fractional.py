@@ -1,4 +1,4 @@
-"""Fractional max pooling: windows at random positions, so that sizes can shrink by any factor."""
+"""Fractional max pooling: windows at random positions, so that sizes can be reduced by any factor."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Pooled(NamedTuple):
 class _Sequences(NamedTuple):
     """The starts of the windows (Graham's pseudorandom sequences), for all dimensions in one array."""
 
-    drawn: Array  # the random number that each element uses
+    drawn: Array  # the index of the random number that each element uses
     steps: Array
     alpha: Array
     final: Array  # the last element of each dimension, which is fixed
@@ -153,25 +153,25 @@ def _maxima_of(
 
 
 def _with_indices(axes: int) -> Callable[..., Pooled]:
-    """As ``fractional_max_pool{n}d``, with the positions of the maxima in each flattened plane.
+    """``fractional_max_pool{n}d`` that also returns the positions of the maxima in each flattened plane.
 
     Derivative: input: ``g`` at the maxima.
-    Shape: (N, C, {sizes}) or (C, {sizes}) to the same with ``output_size``, twice.
-    Dtype: real floating; kept; the positions int64.
+    Shape: (N, C, {sizes}) or (C, {sizes}); output and indices have the spatial size ``output_size``.
+    Dtype: real floating, preserved; indices are int64.
 
     Args:
         kernel_size: the windows' lengths.
-        output_size: how many windows along each dimension.
-        output_ratio: instead, the output's lengths as parts of the input's.
+        output_size: the number of windows along each dimension.
+        output_ratio: instead of ``output_size``, the output's lengths as fractions of the input's.
         return_indices: accepted for compatibility, without effect.
-        _random_samples: the numbers in ``[0, 1)`` that place the windows, (N, C, {n}); by default drawn.
+        _random_samples: the numbers in ``[0, 1)`` that position the windows, (N, C, {n}); by default random.
 
     Returns:
         The named tuple ``(output, indices)``.
 
     Raises:
         RuntimeError: windows do not fit, or a shape is wrong.
-        ValueError: not one of output_size and output_ratio is given.
+        ValueError: neither or both of output_size and output_ratio are given.
 
     Source: Graham, Fractional max-pooling, 2014.
     """
@@ -202,14 +202,14 @@ fractional_max_pool2d_with_indices, fractional_max_pool3d_with_indices = for_axe
 
 
 def _fractional_max_pool(axes: int) -> Callable[..., Tensor | Pooled]:
-    """The maximum of each of ``output_size`` windows, whose positions are drawn for each plane.
+    """The maximum of each of ``output_size`` windows, whose positions are random for each plane.
 
-    Shape: (N, C, {sizes}) or (C, {sizes}) to the same with ``output_size``.
+    Shape: (N, C, {sizes}) or (C, {sizes}); the result has the spatial size ``output_size``.
     Dtype: real floating; the result has the input's dtype.
 
     Args:
-        return_indices: return the maxima's positions, too.
-        _random_samples: the numbers in ``[0, 1)`` that place the windows, (N, C, {n}); by default drawn.
+        return_indices: also return the positions of the maxima.
+        _random_samples: the numbers in ``[0, 1)`` that determine the positions, (N, C, {n}); by default random.
 
     Returns:
         The maxima; with ``return_indices`` the named tuple ``(output, indices)``.

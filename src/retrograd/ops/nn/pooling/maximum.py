@@ -1,7 +1,7 @@
 """Maxima over sliding windows, and their partial inverses.
 
-Windows are boxes, so maxima are computed axis by axis: k + k instead of k * k comparisons. The winner of a window is
-the index of its maximum in the flattened kernel, in the smallest dtype.
+Windows are boxes, so maxima are computed axis by axis, with k + k instead of k * k comparisons. The winner of a window
+is the index of its maximum in the flattened kernel, in the smallest dtype.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _max_along(value: Any, winner: Any, window: Window, axis: int, weight: int, 
     lowest = -inf if value.dtype.kind in FLOATING else np.iinfo(value.dtype).min
     best = xp.full(shape, lowest, dtype=value.dtype)
     won = xp.zeros(shape, dtype=kind) if kind else None
-    # Later offsets reach windows further to the left. Windows left of `met` have no element yet and take the first one.
+    # Later offsets reach windows further to the left. Windows left of `met` have no element yet and take this one.
     met = out
     for offset, places, reads in found:
         source = along(place, reads, ndim)
@@ -113,7 +113,7 @@ def _kind(window: Window) -> DType:
 @or_reference
 def window_max(x: Any, window: Window, number: bool) -> tuple[Any, Any]:
     """Return the maximum of each window, and its winner if ``number`` is True."""
-    # Without winners, NumPy's maximum is two to five times as fast as the loop, but for windows of 2 x 2.
+    # Without winners, NumPy's maximum is 2x to 5x faster than the loop, except for windows of 2 x 2.
     loops = number or window.kernel == window.stride == (2, 2)
     if loops and prod(window.kernel) <= 256 and pooling.takes(x, window):
         return pooling.max_pool(x, window)
@@ -147,7 +147,7 @@ def window_max(x: Any, window: Window, number: bool) -> tuple[Any, Any]:
 
 @or_reference
 def _max_scatter(g: Array, winners: Array, window: Window) -> Array:
-    """Write each window's element at the position of its winner; add the elements of windows with the same one."""
+    """Write each window's element at the position of its winner; add elements with the same position."""
     if winners.dtype == np.uint8 and pooling.takes(g, window):
         return pooling.max_pool_backward(g, winners, window)
     if g.dtype.char == "E":
@@ -261,7 +261,7 @@ def _maximum_pool_with_indices(
     x, single = with_batch(real_operand(input), axes)
     window = sliding_windows(x, axes, kernel_size, stride, padding, dilation, ceil_mode)
     if not all(_meets_all(window, axis) for axis in range(axes)):
-        raise RuntimeError(f"a window lies wholly in the padding of {describe(x)} and has no index: {window}")
+        raise RuntimeError(f"a window lies entirely in the padding of {describe(x)} and has no index: {window}")
     return at_maxima(x, places_of_maxima(x.array, window), single)
 
 
@@ -285,20 +285,21 @@ def at_maxima(x: Tensor, index: Array, single: bool) -> MaxPool:
 def _max_pool(axes: int) -> Callable[..., Tensor | MaxPool]:
     """``max_k input[n, c, t * stride + k * dilation - padding]``: the maximum over windows of {dimensions}.
 
-    The padding is minus infinity. The maximum of a window that holds NaN is NaN.
+    The padding has the value -inf. The maximum of a window that contains NaN is NaN.
 
     Derivative: ``g`` at each window's maximum: the first of equal elements, row by row, or the last NaN.
     Shape: {input}; per axis
     ``L' = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`` windows, with ``ceil_mode`` rounded up.
 
     Args:
-        kernel_size: elements that a window reads; {integers}, as for ``stride``, ``padding`` and ``dilation``.
-        padding: at most half of the window.
-        dilation: the distance of the elements that a window reads.
-        return_indices: also where each maximum was found.
+        kernel_size: the number of elements that a window reads; {integers}, like ``stride``, ``padding`` and
+            ``dilation``.
+        padding: the width added on each side, at most half of the window.
+        dilation: the distance between the elements that a window reads.
+        return_indices: also return the position of each maximum.
 
     Returns:
-        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, the indices as places in the
+        The maxima; with ``return_indices`` the named tuple ``(output, indices)``, with indices as positions in the
         {places}.
     """
 
@@ -407,24 +408,25 @@ def _max_unpool(
 
 
 def _define(axes: int) -> Callable[..., Tensor]:
-    """The partial inverse of ``max_pool{n}d``: each element goes back to where it was found, the rest is zero.
+    """The partial inverse of ``max_pool{n}d``: each maximum at its original position, and zeros elsewhere.
 
-    Of elements with one index the last is written.
+    If several elements have the same index, the last one is written.
 
-    Derivative: ``g`` at the index of each element, also of those that were written over.
+    Derivative: ``g`` at the index of each element, including elements that were overwritten.
     Shape: {input}; per axis
     ``(L - 1) * stride + kernel_size - 2 * padding``, unless ``output_size`` is given.
-    Dtype: real floating, kept; the indices are int64.
+    Dtype: real floating, preserved; the indices are int64.
 
     Args:
         input: the maxima.
-        indices: of the input's shape, as ``max_pool{n}d`` returns them.
-        kernel_size, stride, padding: the pooling's.
-        output_size: the size of the pooling's input, by default the smallest it may have had.
+        indices: the indices that ``max_pool{n}d`` returned, in the input's shape.
+        kernel_size, stride, padding: the arguments of ``max_pool{n}d``.
+        output_size: the size of the input of ``max_pool{n}d``, by default the smallest that gives this number of
+            windows.
 
     Raises:
         RuntimeError: the shapes differ, or an index is out of range.
-        ValueError: ``output_size`` can't have been that of the pooling's input.
+        ValueError: an input of ``max_pool{n}d`` with size ``output_size`` gives another number of windows.
     """
 
     def max_unpool(

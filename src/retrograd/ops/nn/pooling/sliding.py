@@ -59,7 +59,7 @@ def _windows(size: Ints, kernel: Ints, strides: Ints, paddings: Ints, dilations:
     for length, k, s, p, d in zip(size, kernel, strides, paddings, dilations):
         room = length + 2 * p - d * (k - 1) - 1
         count = (room + (s - 1 if ceil_mode else 0)) // s + 1
-        # With ceil_mode, the last window must start inside of the input or its left padding.
+        # With ceil_mode, the last window must start inside the input or its left padding.
         out.append(count - 1 if ceil_mode and (count - 1) * s >= length + p else count)
     return Window(size, kernel, strides, paddings, dilations, tuple(out))
 

@@ -18,7 +18,7 @@ from ..spatial.sliding_windows import Ints, Window, axis_taps
 def table(x: Array, window: Window) -> Any:
     """Return the positions read by windows in a flattened ``(N, C, *size)``: ``(prod(kernel), N * C * prod(out))``.
 
-    Return None if a window is not inside of x, or if tables are not used for arrays like x.
+    Return None if a window is not entirely inside x, or if tables are not used for arrays of x's type and size.
     """
     if type(x) is not ndarray or not 0 < x.shape[0] * x.shape[1] * window.reads <= TABLED:
         return None
@@ -63,7 +63,7 @@ def maxima(x: Array, places: Array) -> tuple[Array, Array] | None:
 
 
 def sums(x: Array, places: Array) -> Array:
-    """The sum of each window."""
+    """Return the sum of each window."""
     read = x.ravel().take(places)
     return small_sum(read, (0,), False) if read.dtype.char in "fd" else accurate_sum(read, (0,))
 
@@ -87,7 +87,7 @@ def spread(g: Array, places: Array, window: Window) -> Array:
     else:
         shares = np.empty(places.shape, g.dtype)
         shares[:] = g.ravel()
-        np.add.at(out.ravel(), places.ravel(), shares.ravel())  # add.at does not broadcast correctly
+        np.add.at(out.ravel(), places.ravel(), shares.ravel())  # add.at broadcasts wrongly
     return out
 
 

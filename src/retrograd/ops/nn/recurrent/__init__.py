@@ -1,5 +1,5 @@
 """Recurrent layers and cells.
 
-``cells`` computes one step, ``rnn``, ``gru`` and ``lstm`` a sequence, ``layers`` stacks of layers in both directions.
-``nn.sequence`` and PyTorch's functions such as ``rg.lstm`` call them.
+``cells`` computes one step; ``rnn``, ``gru`` and ``lstm`` compute one layer over a sequence; ``layers`` stacks layers
+and runs them in both directions. ``nn.sequence`` and PyTorch's functions such as ``rg.lstm`` call them.
 """

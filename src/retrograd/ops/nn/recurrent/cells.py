@@ -44,13 +44,14 @@ def lstm_cell(
 ) -> tuple[Tensor, Tensor]:
     """``c' = f * c + i * g, h' = o * tanh(c')``: one step of an ``lstm``.
 
-    Shape: input ``(N, features)`` and states ``(N, H)``, or all without a batch; the results have the states'.
+    Shape: input ``(N, features)`` and states ``(N, H)``, or all without a batch; the results have the shape of the
+    states.
 
     Args:
         input: ``x``.
         hx: the states h and c.
         w_ih, w_hh: ``(4 H, features)`` and ``(4 H, H)``, gates in the order i, f, g, o.
-        b_ih, b_hh: ``(4 H,)``, both or neither.
+        b_ih, b_hh: ``(4 H,)``; pass both or neither.
 
     Returns:
         h' and c'.
@@ -70,13 +71,13 @@ def gru_cell(
 ) -> Tensor:
     """``h' = (1 - z) * n + z * h``: one step of a ``gru``.
 
-    Shape: input ``(N, features)`` and state ``(N, H)``, or both without a batch; the result has the state's.
+    Shape: input ``(N, features)`` and state ``(N, H)``, or both without a batch; the result has the state's shape.
 
     Args:
         input: ``x``.
         hx: the state h.
         w_ih, w_hh: ``(3 H, features)`` and ``(3 H, H)``, gates in the order r, z, n.
-        b_ih, b_hh: ``(3 H,)``, both or neither.
+        b_ih, b_hh: ``(3 H,)``; pass both or neither.
 
     >>> rg.gru_cell(rg.ones(2, 3), rg.zeros(2, 4), rg.ones(12, 3), rg.ones(12, 4)).shape
     (2, 4)
@@ -93,7 +94,7 @@ def rnn_tanh_cell(
 
     Args:
         w_ih, w_hh: ``(H, features)`` and ``(H, H)``.
-        b_ih, b_hh: ``(H,)``, both or neither.
+        b_ih, b_hh: ``(H,)``; pass both or neither.
 
     >>> rg.rnn_tanh_cell(rg.ones(2, 3), rg.zeros(2, 4), rg.ones(4, 3), rg.ones(4, 4)).shape
     (2, 4)
@@ -108,7 +109,7 @@ def rnn_relu_cell(
 ) -> Tensor:
     """``h' = relu(W_ih x + b_ih + W_hh h + b_hh)``: one step of ``rnn_relu``.
 
-    Derivative: that of the formula; every argument has one. That of relu at 0 is 0.
+    Derivative: that of the formula, for every argument; the derivative of relu at 0 is 0.
 
     >>> rg.rnn_relu_cell(rg.ones(2, 3), rg.zeros(2, 4), rg.ones(4, 3), rg.ones(4, 4)).shape
     (2, 4)

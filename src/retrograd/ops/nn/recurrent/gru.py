@@ -34,7 +34,7 @@ from .kernel_helpers import (
 
 
 def _steps(gates: Array, h: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None, hn: Array, out: Array) -> None:
-    """Fill ``W_hn h + b_hn`` and the outputs; ``gates`` has the inputs' part of pre-activations and gets the gates."""
+    """Fill ``W_hn h + b_hn`` and the outputs; overwrite ``gates``, the inputs' pre-activations, with the gates."""
     size = h.shape[-1]
     scale = sigmoid_from_tanh(size, (True, True, False), gates)
     across = (w_hh * scale[:, None]).T
@@ -63,10 +63,11 @@ def _steps_back(
     dout: Array, dh: Array, h: Array, gates: Array, hn: Array, out: Array, w_hh: Array, dx_gates: Array,
     dh_gates: Array,
 ) -> None:  # fmt: skip
-    """Fill the gradients of both parts of the pre-activations; replace the last state's gradient by the first's."""
+    """Fill the gradients of both parts of pre-activations; replace the last state's gradient by the first state's."""
     steps, batch, size = out.shape
     r, z, n = (gates[..., k * size : (k + 1) * size] for k in range(3))
-    # The derivatives of h (for r: of n's pre-activation) by the pre-activations, which the loop multiplies in place.
+    # The derivatives of h (for r: of n's pre-activation) with respect to pre-activations; the loop multiplies them in
+    # place.
     inputs, hidden = (x.reshape(steps, batch, 3, size) for x in (dx_gates, dh_gates))
     inputs[..., 0, :] = hn * r * (1 - r)
     inputs[..., 1, :] = (previous(h, out) - n) * z * (1 - z)

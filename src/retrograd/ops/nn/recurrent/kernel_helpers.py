@@ -1,6 +1,6 @@
 """Helpers of the kernels of recurrent layers.
 
-Kernels use the order of processing: a reversed sequence is flipped on entry and exit.
+Kernels use the order of processing: a sequence that is read in reverse is flipped before and after.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ...shape.joining import stack
 
 
 def product(x: Array, y: Array) -> Array:
-    """Return ``x @ y`` for two matrices, by NumPy's fastest function and by the one CUDA graphs capture on CuPy."""
+    """Return ``x @ y`` for two matrices: by NumPy's fastest function, or the CuPy function that CUDA graphs capture."""
     return x.dot(y) if type(x) is np.ndarray else np.matmul(x, y)
 
 
@@ -31,12 +31,12 @@ def ordered(x: Array, reverse: bool) -> Array:
 
 
 def dot(x: Array, y: Array, rounds: bool = True) -> Array:
-    """Return ``x @ y`` for two matrices; that of bfloat16 is added in float32, which ``rounds`` to bfloat16."""
+    """Return ``x @ y`` for two matrices; bfloat16 is summed in float32, and rounded to bfloat16 only if ``rounds``."""
     return pairs.dot(x, y, rounds=rounds) if x.dtype.char == "E" else products.dot(x, y)
 
 
 def projected(x: Array, w: Array) -> Array:
-    """Return ``x @ w.T`` for all steps at once, in new memory; of bfloat16 in float32."""
+    """Return ``x @ w.T`` for all steps at once, in new memory; in float32 if x is bfloat16."""
     steps, batch, _ = x.shape
     return dot(as_rows(x), w.T, False).reshape(steps, batch, w.shape[0])
 
@@ -61,7 +61,7 @@ def weight_gradients(
     wanted: tuple[bool, ...],
     states: tuple[Array, ...],
 ) -> tuple[Array, ...]:
-    """Return the wanted gradients: of x and the weights by one product each, and those of the states, which are given.
+    """Return the required gradients: of x and the weights, by one product each, and the given gradients of the states.
 
     ``dx_gates`` and ``dh_gates`` are the gradients of the inputs' and the states' part of the pre-activations.
     """
@@ -82,7 +82,7 @@ def weight_gradients(
 
 
 def sigmoid_from_tanh(size: int, sigmoids: Sequence[bool], like: Array) -> Array:
-    """Return 1/2 for sigmoid gates, else 1: by ``sigmoid(a) = tanh(a / 2) / 2 + 1 / 2`` all gates use one tanh."""
+    """Return 1/2 for sigmoid gates, else 1: as ``sigmoid(a) = tanh(a / 2) / 2 + 1 / 2``, all gates share one tanh."""
     xp = array_module(like)
     return xp.concatenate([xp.full(size, 0.5 if is_sigmoid else 1.0, like.dtype) for is_sigmoid in sigmoids])
 

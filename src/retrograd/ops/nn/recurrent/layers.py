@@ -124,25 +124,25 @@ def lstm(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Layers of ``c' = f * c + i * g, h' = o * tanh(c')``: long short-term memory over a sequence.
 
-    The gates are ``i, f, o = sigmoid(a)`` and ``g = tanh(a)``, each of its rows of
-    ``a = W_ih x + b_ih + W_hh h + b_hh``.
+    The gates are ``i, f, o = sigmoid(a)`` and ``g = tanh(a)``, each computed from its own rows of ``a = W_ih x + b_ih +
+    W_hh h + b_hh``.
 
-    Derivative: that of the steps, backwards through time; every argument of floating numbers has one.
+    Derivative: that of the steps, by backpropagation through time, for every floating argument.
 
     Args:
-        input: the sequence, with ``batch_first`` ``(N, T, features)``.
+        input: the sequence ``(T, N, features)``, or with ``batch_first`` ``(N, T, features)``.
         hx: the initial states h and c, each ``(num_layers * directions, N, H)``.
         params: per layer and direction w_ih ``(4 H, features)``, w_hh ``(4 H, H)``, with ``has_biases`` b_ih and
             b_hh ``(4 H,)``, and optionally a projection of the hidden state w_hr ``(P, H)``.
-        has_biases: whether there are biases.
-        num_layers: the number of layers, each on the outputs of the one below.
+        has_biases: whether ``params`` contains biases.
+        num_layers: the number of layers; the input of each layer is the output of the layer below.
         dropout: the probability with which outputs between layers are dropped in training.
-        train: whether this is training.
-        bidirectional: a second direction in each layer, from the end of the sequence to its start.
+        train: whether to apply dropout.
+        bidirectional: whether each layer also has a second direction, from the end of the sequence to its start.
         batch_first: the batch is the first dimension of input and outputs.
 
     Returns:
-        The last layer's outputs, and the final states h and c, of the initial ones' shape.
+        The last layer's outputs, and the final states h and c, in the shape of the initial states.
 
     Source: Hochreiter, Schmidhuber, "Long short-term memory", 1997; the projection: Sak, Senior, Beaufays, 2014.
 
@@ -181,7 +181,7 @@ def gru(
             b_hh ``(3 H,)``.
 
     Returns:
-        The last layer's outputs, and the final state, of the initial one's shape.
+        The last layer's outputs, and the final state, in the shape of the initial state.
 
     Source: Cho et al., "Learning phrase representations using RNN encoder-decoder", 2014.
 
@@ -241,8 +241,8 @@ def rnn_relu(
 ) -> tuple[Tensor, Tensor]:
     """Layers of ``h' = relu(W_ih x + b_ih + W_hh h + b_hh)`` over a sequence.
 
-    Derivative: that of the steps, backwards through time; that of relu at 0 is 0; every argument of floating numbers
-    has one.
+    Derivative: that of the steps, by backpropagation through time, for every floating argument; the derivative of relu
+    at 0 is 0.
 
     Source: Le, Jaitly, Hinton, "A simple way to initialize recurrent networks of rectified linear units", 2015.
 

@@ -1,10 +1,9 @@
 """Long short-term memory (Hochreiter and Schmidhuber, 1997): one layer in one direction is one primitive.
 
-The forward multiplies all inputs by their weights at once, then steps through time on raw arrays and saves the gates.
-The backward kernel steps backward in time, fills the gradients of all pre-activations, and computes one product per
-weight. The NumPy functions of steps are the references of compiled loops (kernels/loops/sequences). The order of gates
-is i, f, g, o; with
-a = W_ih x + b_ih + W_hh h + b_hh
+The forward kernel multiplies all inputs by their weights at once, then steps through time on raw arrays and saves the
+gates. The backward kernel steps backward in time, fills the gradients of all pre-activations, and computes one product
+per weight. The NumPy functions of steps are the references of compiled loops (kernels/loops/sequences). The order of
+gates is i, f, g, o; with a = W_ih x + b_ih + W_hh h + b_hh
 
     i, f, o = sigmoid(a_i, a_f, a_o)    g = tanh(a_g)    c' = f * c + i * g    h' = o * tanh(c')
 """
@@ -31,7 +30,7 @@ from .kernel_helpers import ordered, product, projected, sigmoid_from_tanh, stac
 
 
 def _steps(gates: Array, h: Array, w_hh: Array, bias: Array | None, cells: Array, out: Array) -> None:
-    """Fill cells and outputs of all steps; ``gates`` has the inputs' part of the pre-activations and gets the gates."""
+    """Fill cells and outputs of all steps; overwrite ``gates``, the inputs' part of pre-activations, with the gates."""
     size = h.shape[-1]
     scale = sigmoid_from_tanh(size, (True, True, False, True), gates)
     offset = 1 - scale
@@ -60,7 +59,8 @@ def _steps_back(dout: Array, dh: Array, dc: Array, gates: Array, cells: Array, w
     steps, batch, size = dout.shape
     tanh_c = np.tanh(cells[1:])
     i, f, g, o = (gates[..., k * size : (k + 1) * size] for k in range(4))
-    # The derivatives of the cell (for o: of the output) by the pre-activations, which the loop multiplies in place.
+    # The derivatives of the cell (for o: of the output) with respect to pre-activations; the loop multiplies them in
+    # place.
     each = da.reshape(steps, batch, 4, size)
     each[..., 0, :] = g * i * (1 - i)
     each[..., 1, :] = cells[:-1] * f * (1 - f)

@@ -20,7 +20,7 @@ from .kernel_helpers import ordered, product, projected, stacked, steps_of, weig
 
 
 def _steps(out: Array, h: Array, w_hh: Array, bias: Array | None, relu: bool) -> None:
-    """Compute the outputs; ``out`` has the inputs' part of the pre-activations and gets the outputs."""
+    """Compute the outputs; overwrite ``out``, the inputs' part of the pre-activations, with them."""
     across = w_hh.T
     if bias is not None:
         out += bias

@@ -1,5 +1,5 @@
 """Operators on images, signals and volumes.
 
 ``convolution``, ``unfold``, ``padding``, ``interpolation`` and ``grid`` define operators; ``sliding_windows`` has the
-windows that pooling uses, too. Programs find the operators in ``nn.functional``; ``ops`` and ``func`` import modules.
+windows, which pooling also uses. Programs find the operators in ``nn.functional``; ``ops`` and ``func`` import modules.
 """

@@ -130,21 +130,21 @@ def _convolve_transposed(
 def _conv(axes: int) -> Callable[..., Tensor]:
     """``bias[o] + sum_ck weight[o, c, k] input[n, c, t * stride + k * dilation - padding]``: the cross-correlation.
 
-    t and k run over the windows and their elements, one index per axis; places outside of the input are zero. With
-    ``groups`` the channels fall into as many groups, each convolved on its own.
+    t and k run over the windows and their elements, one index per axis; the input counts as zero outside its bounds.
+    With ``groups``, the channels are divided into that many groups, which are convolved separately.
 
     Derivative: input: ``conv_transpose{n}d`` of g with the weight; weight: the cross-correlation of the input with g,
-    summed over the batch; bias: the sum of g over all but its channel.
+    summed over the batch; bias: the sum of g over all dimensions but the channels.
     Shape: {input}, to O channels; per axis
     ``{length}' = ({length} + 2 * padding - dilation * ({k} - 1) - 1) // stride + 1``.
 
     Args:
         weight: ``(O, C / groups, {kernel})``.
-        bias: ``(O,)``.
-        stride: the distance of windows; {integers}, as for ``padding`` and ``dilation``.
-        padding: zeros around the input; ``"valid"`` means none, ``"same"`` as many as keep its size (one more at the
-            end where their number is odd).
-        dilation: the distance of the elements that a window reads.
+        bias: a number per output channel, ``(O,)``.
+        stride: the distance between windows; {integers}, like ``padding`` and ``dilation``.
+        padding: the number of zeros on each side; ``"valid"`` means none, ``"same"`` as many as preserve the input's
+            size (if their number is odd, one more at the end).
+        dilation: the distance between the elements of a window.
         groups: the number of groups; it divides ``C`` and ``O``.
 
     Raises:
@@ -184,21 +184,21 @@ conv1d, conv2d, conv3d = for_axes(
 def _conv_transpose(axes: int) -> Callable[..., Tensor]:
     """The transpose of ``conv{n}d`` as a linear map of its input, with the same weight: also called deconvolution.
 
-    Each element of the input adds a multiple of the kernel to the result, ``stride`` places apart; ``padding`` places
-    are then cut off at each side.
+    Each element of the input adds a multiple of the kernel to the result; neighbors are ``stride`` positions apart.
+    ``padding`` positions are then cropped on each side.
 
     Derivative: input: ``conv{n}d`` of g with the weight; weight: the cross-correlation of g with the input, summed over
-    the batch; bias: the sum of g over all but its channel.
+    the batch; bias: the sum of g over all dimensions but the channels.
     Shape: {input}, to O channels; per axis
     ``{length}' = ({length} - 1) * stride - 2 * padding + dilation * ({k} - 1) + output_padding + 1``.
 
     Args:
         weight: ``(C, O / groups, {kernel})``.
-        stride: the distance of kernels in the result; {integers}, as for the paddings and ``dilation``.
-        padding: how much is cut off.
-        output_padding: where several sizes of the result have the input's size under ``conv{n}d``, how many more places
-            at the end are wanted than the smallest has.
-        dilation: the distance of the kernel's elements.
+        stride: the distance between kernels in the result; {integers}, like the paddings and ``dilation``.
+        padding: the number of positions that are cropped on each side.
+        output_padding: the number of positions to add at the end of the result. It selects one of several sizes that
+            ``conv{n}d`` maps to the input's size.
+        dilation: the distance between the elements of the kernel.
 
     Raises:
         RuntimeError: the shapes or dtypes do not match, the result is empty, an argument is out of range, or
@@ -240,21 +240,21 @@ conv_transpose1d, conv_transpose2d, conv_transpose3d = for_axes(
 
 @operator(method=False)
 def conv_tbc(input: Operand, weight: Operand, bias: Tensor | None = None, pad: int = 0) -> Tensor:
-    """``y[t, b, o] = bias[o] + sum_kc input[t + k - pad, b, c] weight[k, c, o]``: a convolution along the time.
+    """``y[t, b, o] = bias[o] + sum_kc input[t + k - pad, b, c] weight[k, c, o]``: a convolution along time.
 
-    Derivative: as that of ``conv1d``.
+    Derivative: that of ``conv1d``.
     Shape: input ``(T, B, C_in)``, weight ``(K, C_in, C_out)``, bias ``(C_out)``; the result
         ``(T + 2 pad - K + 1, B, C_out)``.
-    Dtype: floating, the same of all; kept.
+    Dtype: floating, the same for all arguments and the result.
 
     Args:
         input: the sequences.
         weight: the filters.
         bias: added to each channel.
-        pad: zeros put on both ends.
+        pad: the number of zeros added on both ends.
 
     Raises:
-        RuntimeError: an input has not three dimensions, or the shapes do not fit.
+        RuntimeError: input or weight does not have three dimensions, or the shapes do not match.
 
     >>> rg.conv_tbc(rg.ones(5, 2, 3), rg.ones(2, 3, 4)).shape
     (4, 2, 4)

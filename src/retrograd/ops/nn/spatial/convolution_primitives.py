@@ -37,8 +37,8 @@ from .sliding_windows import Window, gather_windows, scatter_windows
 if TYPE_CHECKING:
     from ....core.mapping.batching import Call
 
-FEW = 1 << 14  # elements of all columns up to which gathering by a table of positions is fastest
-NARROW, WEIGHTY = 256, 512  # most windows of all images, and fewest weights per window, for one product of all images
+FEW = 1 << 14  # up to this number of elements in all columns, gathering by a table of positions is fastest
+NARROW, WEIGHTY = 256, 512  # limits (windows at most, weights per window at least) for one product
 Forward = Callable[..., Array]
 CACHED = 1 << 20  # bytes of columns per block on a CPU, which fit in the cache
 UNROLLED = 1 << 30  # bytes of columns per block on a GPU, where one large product is fastest
@@ -138,7 +138,7 @@ def _blocks(xp: object, count: int, image_bytes: int) -> Iterator[slice]:
 
 
 def _unrolled(x: Array, layout: Layout, groups: int) -> Iterator[tuple[slice, Any]]:
-    """Yield blocks of images with their columns ``(images, groups, rows, columns)``, in a buffer that is reused."""
+    """Yield blocks of images with their columns ``(images, groups, rows, columns)``, in a reused buffer."""
     xp, n = array_module(x), x.shape[0]
     window = layout.window
     shape = (groups, layout.rows, layout.columns)
@@ -149,7 +149,7 @@ def _unrolled(x: Array, layout: Layout, groups: int) -> Iterator[tuple[slice, An
             yield images, block.reshape((block.shape[0], *shape))
             continue
         if buffer is None:
-            # Elements outside of x stay 0 from block to block.
+            # Elements outside of x are 0 and are not overwritten by later blocks.
             buffer = xp.zeros((block.shape[0], x.shape[1], *window.kernel, *window.out), dtype=x.dtype)
         columns = buffer[: block.shape[0]]
         gather_windows(block, columns, window)
@@ -165,7 +165,7 @@ def _matrices(w: Array, layout: Layout, groups: int) -> Array:
 def in_single_precision(by_pairs: Callable[..., Array | None] | None = None) -> Callable[[Forward], Forward]:
     """Wrap a forward so that half precision is computed in float32, where products are faster and sums accurate.
 
-    ``by_pairs`` multiplies bfloat16, or returns None for sizes and processors for which float32 is faster.
+    ``by_pairs`` multiplies bfloat16, or returns None where float32 is faster for the size or the processor.
     """
 
     def decorate(forward: Forward) -> Forward:
@@ -422,7 +422,7 @@ def _with_and_without_bias(
     return Primitive(name, forward, inputs, vjps, jvps=jvps, **options), with_bias
 
 
-# They are linear in each input.
+# The three primitives are linear in each input.
 CONV: Primitive
 CONV_TRANSPOSE: Primitive
 CONV, CONV_BIAS = _with_and_without_bias(

@@ -24,20 +24,20 @@ from .sliding_windows import Ints
 def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
 ) -> Tensor:
-    """``sum_t w[n, p, t] input[n, c, index[n, p, t]]``: the input at the points p of a grid, between its elements.
+    """``sum_t w[n, p, t] input[n, c, index[n, p, t]]``: the input, interpolated at the points p of a grid.
 
     The last axis of the grid is (x, y) or (x, y, z), in units where -1 and 1 are the ends of the input's axes: with
     ``align_corners`` the centers of the corner elements, else their outer edges.
 
-    Derivative: input: each element gets ``g`` times its weight at each point; grid: by the slope of the weights, at
-    whole coordinates that from above; 0 for coordinates that were clipped, and for ``"nearest"``.
+    Derivative: input: each element gets ``g`` times its weight at each point; grid: by the derivative of the weights
+    (at whole coordinates the one-sided derivative from above); 0 for clipped coordinates, and for ``"nearest"``.
     Shape: input ``(N, C, H, W)`` and grid ``(N, H', W', 2)`` to ``(N, C, H', W')``, or 5-D with ``(N, D', H', W', 3)``.
 
     Args:
-        grid: the points.
+        grid: the coordinates of the points.
         mode: ``"bilinear"`` (in 5-D trilinear), ``"nearest"``, or ``"bicubic"`` (4-D).
-        padding_mode: the values outside the input: ``"zeros"``, the ``"border"``, or a ``"reflection"``.
-        align_corners: by default False.
+        padding_mode: the values outside the input: ``"zeros"``, ``"border"`` (the nearest element) or ``"reflection"``.
+        align_corners: whether -1 and 1 are the centers of the corner elements; by default False.
 
     Raises:
         ValueError: the mode or padding mode does not exist.
@@ -64,7 +64,7 @@ def grid_sample(
         raise RuntimeError(f"expected a grid with batch {shape[0]} and last dimension {axes}, got {given()}")
     if x.array.dtype != points.array.dtype or x.array.dtype.kind not in FLOATING:
         raise RuntimeError(
-            f"expected input and grid of one floating dtype, got {given()}{conversion_advice(x, points)}"
+            f"expected input and grid of the same floating dtype, got {given()}{conversion_advice(x, points)}"
         )
     if 0 in shape[2:]:
         raise RuntimeError(f"expected input with non-empty spatial dimensions, got {given()}")
@@ -76,21 +76,21 @@ def grid_sample(
 
 @operator(namespace="nn.functional", method=False, dtype="real", like=grid_sample)
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
-    """``theta @ (x, y, 1)`` for every point of the regular grid: the grid for ``grid_sample`` that an affine map makes.
+    """``theta @ (x, y, 1)`` for every point of the regular grid: an affine map as a grid for ``grid_sample``.
 
     Derivative: theta: the sum of the outer products of ``g`` with the points ``(x, y, 1)``.
     Shape: theta ``(N, 2, 3)`` to ``(N, H, W, 2)``, or ``(N, 3, 4)`` to ``(N, D, H, W, 3)``.
 
     Args:
-        theta: the maps.
+        theta: the affine maps, one matrix per example.
         size: the size of the result of ``grid_sample``: ``(N, C, H, W)`` or ``(N, C, D, H, W)``.
         align_corners: whether -1 and 1 are the centers of the corner elements, not their outer edges; by default False.
 
     Raises:
         TypeError: ``theta`` is not a Tensor, array or number.
         NotImplementedError: the size has neither four nor five elements.
-        ValueError: theta does not fit, is not floating, or a size is not positive.
-        RuntimeError: theta and size differ in the batch.
+        ValueError: theta has a wrong shape or is not floating, or a size is not positive.
+        RuntimeError: theta and size differ in the batch size.
 
     >>> F.affine_grid(rg.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]), (1, 1, 1, 2))
     tensor([[[[-0.5,  0. ],
@@ -108,7 +108,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     if min(sizes) < 1:
         raise InvalidValue(f"expected non-zero, positive output size, got {sizes}")
     if t.array.shape[0] != sizes[0]:
-        raise RuntimeError(f"theta {describe(t)} and size {sizes} differ in the batch")
+        raise RuntimeError(f"theta {describe(t)} and size {sizes} differ in the batch size")
     points = array_module(t).asarray(_regular_grid(sizes[2:], bool(align_corners), t.dtype))
     result = new_tensor(points) @ t.transpose(1, 2)
     return result.reshape(sizes[0], *sizes[2:], axes)

@@ -30,7 +30,7 @@ from .convolution_primitives import in_single_precision
 from .interpolation import CUBIC
 from .sliding_windows import Ints
 
-AT_ONCE = 1 << 12  # elements up to which all terms are read together, not one after the other
+AT_ONCE = 1 << 12  # up to this number of elements, all terms are read together instead of one by one
 
 
 class Way(NamedTuple):

@@ -23,9 +23,9 @@ from .sliding_windows import Ints
 
 CUBIC = -0.75  # the free parameter of cubic convolution (Keys, 1981), as in PyTorch
 CUBIC_ANTIALIASED = -0.5
-SMALL = 128  # height plus width of results up to which PyTorch uses its kernel for small images
+SMALL = 128  # PyTorch uses its kernel for small images if height plus width of the result are at most this
 
-# Modes, the number of spatial axes they are for (None: any), and whether align_corners has a meaning.
+# For each mode the number of spatial axes (None: any), and whether it accepts align_corners.
 MODES: dict[str, tuple[int | None, bool]] = {
     "nearest": (None, False),
     "nearest-exact": (None, False),
@@ -56,7 +56,7 @@ _FILTERS = {
 def axis_map(mode: str, size: int, out: int, factor: float | None, align: bool, antialias: bool) -> AxisMap | None:
     """Return the map that interpolates one axis from ``size`` to ``out`` elements; None for the identity."""
     if size == out and (antialias or mode != "bicubic"):
-        return None  # whatever the factor, as in PyTorch
+        return None  # regardless of the factor, as in PyTorch
     steps = np.arange(out)
     if align:
         scale = (size - 1) / (out - 1) if out > 1 else 0.0
@@ -85,7 +85,7 @@ def nearest_map(exact: bool, size: int, out: int, factor: float | None, dtype: D
     """Return the element that each output repeats along one axis; None for the identity.
 
     PyTorch has two kernels. The one for small images computes in single precision and ignores the factor for an axis
-    that keeps or doubles its length; the other computes in the dtype and uses the factor.
+    whose length is unchanged or doubled; the other computes in the dtype and uses the factor.
     """
     steps = np.arange(out)
     if small and not exact and out in (size, 2 * size):
@@ -107,7 +107,7 @@ def nearest_map(exact: bool, size: int, out: int, factor: float | None, dtype: D
 
 
 def _antialiased(mode: str, size: int, center: np.ndarray, scale: float) -> AxisMap:
-    """Return the antialiasing filter, which is widened by the factor of reduction so that every element counts."""
+    """Return the antialiasing filter, which is widened by the reduction factor so that every element contributes."""
     reach, kernel = _FILTERS[mode]
     support = reach * max(scale, 1.0)
     first = np.maximum((center - support + 0.5).astype(np.intp), 0)
@@ -130,25 +130,26 @@ def interpolate(
 ) -> Tensor:
     """``sum_j w_ij input[n, c, j]``: the input resized along its spatial axes.
 
-    Output i is at position ``(i + 1/2) * scale - 1/2`` of the input, ``scale`` being the ratio of the lengths or
-    ``1 / scale_factor``; with ``align_corners`` at ``i * (L - 1) / (O - 1)``.
+    Output i is at position ``(i + 1/2) * scale - 1/2`` of the input, where ``scale`` is the ratio of the lengths or ``1
+    / scale_factor``; with ``align_corners`` at ``i * (L - 1) / (O - 1)``.
 
     Derivative: the transpose of the map: each element gets ``g`` times its weight in each output.
-    Dtype: real floating, kept; uint8, too, for the nearest modes and images.
+    Dtype: real floating, preserved; also uint8 for the nearest modes and for images.
 
     Args:
-        size: the spatial size wanted, one integer or one per axis.
-        scale_factor: by how much to enlarge each axis, instead of ``size``.
-        mode: ``"nearest"`` (at ``floor(i * scale)``, as older programs have it), ``"nearest-exact"``, ``"linear"``
+        size: the spatial size of the result, one integer or one per axis.
+        scale_factor: the factor by which each axis is enlarged, instead of ``size``.
+        mode: ``"nearest"`` (at ``floor(i * scale)``, for compatibility), ``"nearest-exact"``, ``"linear"``
             (3-D), ``"bilinear"``, ``"bicubic"`` (4-D), ``"trilinear"`` (5-D), ``"area"`` (``adaptive_avg_pool``), or
             ``"lanczos"`` (4-D, with ``antialias``).
-        align_corners: let the centers of the corner elements, not their corners, keep their place.
-        recompute_scale_factor: take the scale from the sizes, not from ``scale_factor``.
+        align_corners: align the centers of the corner elements of input and output, instead of their outer corners.
+        recompute_scale_factor: compute the scale from the rounded output size instead of ``scale_factor``.
         antialias: widen the filter where the image shrinks (``"bilinear"``, ``"bicubic"``, ``"lanczos"``).
 
     Raises:
-        ValueError: neither or both of ``size`` and ``scale_factor`` are given, or the arguments don't go together.
-        NotImplementedError: the mode does not exist, or not for this rank or dtype.
+        ValueError: neither or both of ``size`` and ``scale_factor`` are given, or an argument is not supported by the
+            mode.
+        NotImplementedError: the mode is unknown, or not defined for this number of dimensions or dtype.
 
     Source: bicubic: Keys, "Cubic convolution interpolation for digital image processing", 1981, with ``a = -0.75``, and
         -0.5 with ``antialias``.
@@ -226,7 +227,7 @@ def upsample(
     mode: str = "nearest",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """``interpolate(input, size, scale_factor, mode, align_corners)``, by its older name.
+    """``interpolate(input, size, scale_factor, mode, align_corners)``, under its older name.
 
     Args:
         size, scale_factor, mode, align_corners: as in ``interpolate``.
@@ -243,8 +244,8 @@ def upsample_nearest(
 ) -> Tensor:
     """``interpolate(input, size, scale_factor)`` with mode ``"nearest"``.
 
-    Derivative: each element gets the ``g`` of the outputs that repeat it.
-    Dtype: real floating and uint8; kept.
+    Derivative: each element gets the sum of ``g`` over the outputs that repeat it.
+    Dtype: real floating and uint8, preserved.
 
     Args:
         size, scale_factor: as in ``interpolate``.

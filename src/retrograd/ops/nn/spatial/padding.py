@@ -77,7 +77,7 @@ Fold = tuple[tuple[slice, ...], tuple[slice, ...], int | None]
 
 @lru_cache(maxsize=256)
 def _folds(shape: tuple[int, ...], widths: Widths, mode: str) -> list[Fold]:
-    """Return for each padding, axis by axis, where it is added, where it is, and the axis over which it is summed."""
+    """For each padding, axis by axis, return where it is added, where it is, and the axis over which it is summed."""
     found: list[Fold] = []
     for axis, (left, right) in enumerate(widths):
         stop = shape[axis] - right
@@ -97,11 +97,11 @@ def _folds(shape: tuple[int, ...], widths: Widths, mode: str) -> list[Fold]:
 
 
 def _backwards(start: int, stop: int) -> slice:
-    """Return the slice of the elements from ``start`` to before ``stop``, the last one first."""
+    """Return the slice of the elements from ``start`` to before ``stop``, in reverse order."""
     return slice(stop - 1, start - 1 if start else None, -1)
 
 
-SMALL = 1 << 12  # elements up to which the result is gathered axis by axis, by index
+SMALL = 1 << 12  # up to this number of elements, the result is gathered axis by axis
 
 
 def _pad_edges(x: Array, widths: Widths, mode: str) -> Array:
@@ -116,7 +116,7 @@ def _pad_edges(x: Array, widths: Widths, mode: str) -> Array:
     out = np.empty(shape, x.dtype)
     out[inside] = x
     for axis, (length, pair) in enumerate(zip(x.shape, widths)):
-        if any(pair):  # copies outside of axes that are not padded yet are overwritten later
+        if any(pair):  # values outside of axes that are not padded yet are overwritten later
             lines = out.swapaxes(0, axis)
             source = _sources(length, pair, mode) + pair[0]
             for place in (*range(pair[0]), *range(pair[0] + length, len(source))):
@@ -182,9 +182,9 @@ def _constant(x: Tensor, widths: Widths, value: Number) -> Tensor:
 
 @operator(method=False)
 def constant_pad_nd(input: Tensor, pad: Size, value: Number = 0) -> Tensor:
-    """``value`` around the input: ``pad`` is (left, right) of the last dimension, then of the one before, and so on.
+    """``value`` around the input; ``pad`` is (left, right) of the last dimension, then of the previous one, and so on.
 
-    Derivative: the part of g that is the input, 0 for what was cropped; none for ``value``.
+    Derivative: input: the part of g at the input's position, 0 for cropped elements; value: none.
     Shape: any; each dimension grows by its two widths, or shrinks by negative ones.
 
     Args:
@@ -192,7 +192,7 @@ def constant_pad_nd(input: Tensor, pad: Size, value: Number = 0) -> Tensor:
         value: the value of the padding.
 
     Raises:
-        RuntimeError: ``pad`` has an odd length or too many pairs, or crops more than there is.
+        RuntimeError: ``pad`` has an odd length or too many pairs, or crops more elements than there are.
 
     >>> rg.constant_pad_nd(rg.tensor([1, 2]), (1, 2))
     tensor([0, 1, 2, 0, 0])
@@ -203,20 +203,21 @@ def constant_pad_nd(input: Tensor, pad: Size, value: Number = 0) -> Tensor:
 
 @operator(namespace="nn.functional", method=False, name="pad")
 def pad_(input: Tensor, pad: Size, mode: str = "constant", value: Number | None = None) -> Tensor:
-    """``value``, or what lies inside, around the input: ``pad`` is (left, right) of the last dimension, then of others.
+    """``value``, or elements of the input, around it; ``pad`` is (left, right) of the last dimension, then of others.
 
-    Derivative: the part of g that is the input, and for the modes other than constant the padding added to where it
-    came from; 0 for what was cropped.
-    Shape: any for ``"constant"``; else the last 1, 2 or 3 dimensions of an input with one or two more are padded.
+    Derivative: the part of g at the input's position, 0 for cropped elements; for modes other than constant, g of the
+    padding is added to the elements that it was copied from.
+    Shape: any for ``"constant"``; else the input has one or two dimensions (batch and channels) before the 1, 2 or 3
+    padded ones.
 
     Args:
-        pad: widths (left, right) of the last dimension, then of the one before, and so on; negative ones crop.
+        pad: widths (left, right) of the last dimension, then of the dimension before it, and so on; negative ones crop.
         mode: ``"constant"``, ``"reflect"`` (without repeating the edge), ``"replicate"`` (the edge) or ``"circular"``.
         value: the constant, 0 by default.
 
     Raises:
-        RuntimeError: ``pad`` does not fit the input, a reflected or wrapped width exceeds the input, or a value is
-            given with another mode than constant.
+        RuntimeError: ``pad`` has an odd length or too many pairs, a reflected or wrapped width exceeds the input, or
+            ``value`` is given with a mode other than constant.
         NotImplementedError: the mode is unknown, or not defined for this number of dimensions.
 
     >>> F.pad(rg.tensor([1.0, 2.0, 3.0]).reshape(1, 3), (1, 1), mode="reflect")

@@ -22,9 +22,9 @@ from ....kernels import or_reference
 from ....kernels.loops.images import resampling
 from ...table.batching import folded
 
-FASTER_THAN_LOOPS = 1024  # elements of a dense matrix up to which products of BLAS are faster than the compiled loop
-JOINT = 1 << 12  # elements of one matrix for all axes up to which it is faster than a matrix per axis
-DENSE = 1 << 18  # elements up to which a map is applied as a dense matrix, since BLAS is faster than gathering
+FASTER_THAN_LOOPS = 1024  # up to this number of matrix elements, BLAS is faster than the compiled loop
+JOINT = 1 << 12  # up to this number of elements, one matrix for all axes is faster than a matrix per axis
+DENSE = 1 << 18  # up to this number of elements, a map is applied as a dense matrix: BLAS is faster than gathering
 
 
 class AxisMap:

@@ -37,8 +37,8 @@ class _Window(NamedTuple):
 class Window(_Window):
     """Windows over spatial axes: per axis, offset k of window t reads ``x[t * stride + k * dilation - padding]``.
 
-    A place outside of ``x`` reads as zero, so padding may differ at the two ends: it starts with ``padding`` and
-    goes as far as ``out`` windows reach.
+    Positions outside of ``x`` are read as zero. ``padding`` is the padding at the start; the padding at the end follows
+    from the number of windows, ``out``.
     """
 
     @cached_property
@@ -155,8 +155,9 @@ def for_axes(
     """Register an operator for several numbers of spatial axes.
 
     Args:
-        define: returns the function for a number of axes. Its docstring is that of the operators, with ``_WORDS``.
-        examples: the numbers of axes, and the example of each docstring.
+        define: returns the function for a number of axes. Its docstring is that of the operators, with the words in
+            braces replaced.
+        examples: the numbers of axes, each with the example for the docstring.
         suffix: the end of the names, after the number of axes.
         options: the arguments of ``operator``.
     """
@@ -165,7 +166,7 @@ def for_axes(
         function: Any = define(axes)
         forms: Any = get_overloads(function)
         name = f"{function.__name__}{axes}d{suffix}"
-        for form in forms:  # each is known by its function's qualified name
+        for form in forms:  # overloads are registered by the function's qualified name
             form.__qualname__ = name
             overload(form)
         function.__name__ = function.__qualname__ = name

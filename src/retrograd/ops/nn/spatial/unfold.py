@@ -55,14 +55,14 @@ def _patches(size: Ints, kernel_size: Size, dilation: Size, padding: Size, strid
 def unfold(input: Tensor, kernel_size: Size, dilation: Size = 1, padding: Size = 0, stride: Size = 1) -> Tensor:
     """``input[n, c, t * stride + k * dilation - padding]`` as columns, one per window t.
 
-    The rows are the pairs of a channel c and an offset k; places outside of the image are zero.
+    The rows are the pairs of a channel c and an offset k; positions outside of the image count as zero.
 
-    Derivative: ``fold`` of g: each element gets the ``g`` of all columns that it is in.
+    Derivative: ``fold`` of g: each element gets the sum of ``g`` over the columns that contain it.
     Shape: ``(N, C, H, W)`` to ``(N, C * kH * kW, T)`` with T windows, or both without N.
 
     Args:
         input: the image.
-        kernel_size, dilation, padding, stride: of the windows; one integer or one per axis.
+        kernel_size, dilation, padding, stride: the windows' parameters; one integer or one per axis.
 
     Raises:
         RuntimeError: the input is not 3-D or 4-D, an argument is out of range, or no window fits.
@@ -82,15 +82,15 @@ def unfold(input: Tensor, kernel_size: Size, dilation: Size = 1, padding: Size =
 def fold(
     input: Tensor, output_size: Size, kernel_size: Size, dilation: Size = 1, padding: Size = 0, stride: Size = 1
 ) -> Tensor:
-    """The transpose of ``unfold``: each column is added to its window's place.
+    """The transpose of ``unfold``: each column is added at the position of its window.
 
     Derivative: ``unfold`` of g.
     Shape: ``(N, C * kH * kW, T)`` with T windows to ``(N, C, *output_size)``, or both without N.
 
     Args:
         input: the columns.
-        output_size: the image's size; one integer or one per axis, as are the others.
-        kernel_size, dilation, padding, stride: of the windows.
+        output_size: the size of the image; one integer or one per axis, like the arguments below.
+        kernel_size, dilation, padding, stride: the parameters of ``unfold``.
 
     Raises:
         RuntimeError: the input is not 2-D or 3-D, channels are not a multiple of ``kH * kW``, or T is not the number

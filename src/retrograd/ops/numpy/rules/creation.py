@@ -52,7 +52,7 @@ def _full(
     return ops.clone(ops.broadcast_to(values, (shape,) if np.ndim(shape) == 0 else tuple(shape)))
 
 
-# These functions are called with the Tensor passed as like=.
+# The first argument of these functions is the Tensor passed as like=.
 RULES: dict[object, Callable[..., Tensor]] = {
     np.array: _array,
     np.full: _full,

@@ -50,7 +50,7 @@ def _tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
 def _einsum(subscripts: Any, *operands: Any, optimize: Any = False) -> Tensor:
     if isinstance(subscripts, str):
         return ops.einsum(subscripts, *alike(*operands))
-    given = (subscripts, *operands)  # operands, each with a list of numbers
+    given = (subscripts, *operands)  # operands, each followed by a list of numbers
     *pairs, output = given if len(given) % 2 else (*given, None)
     arguments = [item for pair in zip(alike(*pairs[::2]), pairs[1::2], strict=True) for item in pair]
     return ops.einsum(*arguments, *[] if output is None else [output])
@@ -100,7 +100,7 @@ def _lstsq(a: object, b: object, rcond: float | None = None) -> tuple[Tensor, Te
 
 
 def _one_triangle(a: object, UPLO: str = "L") -> Tensor:
-    """Build the Hermitian matrix from the triangle that NumPy reads, which alone gets the gradient."""
+    """Build the Hermitian matrix from the triangle that NumPy reads; only this triangle gets a gradient."""
     x = _matrix(a)
     if UPLO.upper() not in ("L", "U"):
         raise ValueError(f"UPLO must be 'L' or 'U', got {UPLO!r}")
@@ -109,7 +109,7 @@ def _one_triangle(a: object, UPLO: str = "L") -> Tensor:
 
 
 def _eig(a: object, complex: bool = ALWAYS_COMPLEX) -> EigResult:
-    """Return the eigenvalues and eigenvectors; where all are real and ``complex`` is False, as real results."""
+    """Return the eigenvalues and eigenvectors, as real Tensors if all are real and ``complex`` is False."""
     x = _matrix(a)
     found = linalg.eig(x)
     if complex or x.dtype.kind == "c" or bool((all_examples(found.eigenvalues.array).imag != 0).any()):

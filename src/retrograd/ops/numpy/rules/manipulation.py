@@ -42,7 +42,7 @@ def _matrix_transpose(x: object, /) -> Tensor:
 
 
 def _atleast_1d(*arys: object) -> Tensor | tuple[Tensor, ...]:
-    refuse_diagonals(sys._getframe(2))  # the caller of `array_function`
+    refuse_diagonals(sys._getframe(2))  # the frame that called `array_function`
     return ops.atleast_1d(*tensors(*arys))
 
 
@@ -226,7 +226,7 @@ def _sliding_window_view(
     lengths = (window_shape,) if np.ndim(window_shape) == 0 else tuple(window_shape)
     axes = axes_of(windows, axis)
     if len(lengths) != len(axes):
-        raise ValueError(f"window_shape {lengths} and axis {axes} differ in number")
+        raise ValueError(f"window_shape {lengths} and axis {axes} differ in length")
     for length, place in zip(lengths, axes, strict=True):
         windows = windows.unfold(place, length, 1)
     return windows
@@ -266,7 +266,7 @@ def _full_like(
 ) -> Tensor:
     x, values = tensors(a, fill_value)
     if shape is None:
-        full = ops.empty_like(x, dtype=dtype)  # inside vmap mapped like x
+        full = ops.empty_like(x, dtype=dtype)  # inside vmap, mapped if x is
         full[...] = values.astype(full.dtype)
         return full
     lengths = (shape,) if np.ndim(shape) == 0 else tuple(shape)

@@ -66,7 +66,7 @@ def _sort(
 ) -> Tensor:
     only("sort", "order", order, None)
     x, dim = flat(a, axis)
-    if descending is True:  # an option of NumPy 2.5; NaN stays last
+    if descending is True:  # an option of NumPy 2.5, which sorts NaN last
         return ops.take_along_dim(x, new_tensor(array_module(x).argsort(x.array, dim, descending=True)), dim)
     if x.dtype.kind == "c":  # sort by the real parts, then by the imaginary parts
         return ops.take_along_dim(x, new_tensor(array_module(x).argsort(x.array, dim)), dim)
@@ -105,7 +105,7 @@ def _gradient(f: object, *spacings: object, axis: object = None, edge_order: int
         for step, place in zip(steps, axes, strict=True)
     ]
     if x.dtype.kind == "c" or not any(step.dtype.kind == "c" for step in given):
-        found = [derivative.astype(x.dtype, copy=False) for derivative in found]  # that of f in NumPy
+        found = [derivative.astype(x.dtype, copy=False) for derivative in found]  # NumPy returns the dtype of f
     return found[0] if len(found) == 1 else tuple(found)
 
 
@@ -216,7 +216,7 @@ CBRT = unary("cbrt", np.cbrt, lambda g, ans: g / (3 * ans * ans), signals=True)
 
 
 def _where_real(function: Callable[..., Any], low: float = 0, high: float = np.inf) -> Callable[..., Tensor]:
-    """Define a function of ``np.emath``: real numbers become complex if one of them has no real result."""
+    """Define a function of ``np.emath``: all real numbers are converted to complex if one has no real result."""
 
     def rule(x: object) -> Tensor:
         y = tensor(x)
@@ -256,7 +256,7 @@ def _heaviside(x1: object, x2: object) -> Tensor:
 
 def _modf(x: Any) -> tuple[Tensor, Tensor]:
     y = floating(x)
-    # An infinity has the fraction 0.
+    # The fractional part of an infinity is 0.
     return ops.where(ops.isinf(y), ops.copysign(ops.zeros_like(y), y.detach()), ops.frac(y)), ops.trunc(y)
 
 
@@ -266,7 +266,7 @@ def _is_complex(value: object) -> bool:
 
 
 def _extreme(name: str) -> Callable[..., Tensor]:
-    """Define ``maximum`` etc. for complex numbers, too, which NumPy orders by real, then by imaginary parts."""
+    """Define ``maximum`` etc. that also order complex numbers, as NumPy does: by real, then by imaginary parts."""
     ordered, numpys = getattr(ops, name), getattr(np, name)
 
     def rule(x1: object, x2: object) -> Tensor:

@@ -18,7 +18,7 @@ def _apply_along_axis(func1d: Callable[..., object], axis: int, arr: object, *ar
     lines = ops.movedim(x, place, -1)
     kept = lines.shape[:-1]
     if 0 in kept:
-        raise ValueError(f"no line along axis {axis} of {tuple(x.shape)} to call the function on")
+        raise ValueError(f"the function cannot be called: shape {tuple(x.shape)} has no lines along axis {axis}")
     results = ops.stack([tensor(func1d(line, *args, **kwargs)) for line in ops.reshape(lines, (-1, lines.shape[-1]))])
     one = results.ndim - 1
     results = ops.reshape(results, (*kept, *results.shape[1:]))

@@ -52,7 +52,7 @@ def _polydiv(u: object, v: object) -> tuple[Tensor, Tensor]:
         return ops.zeros_like(rest[:1]), rest
     if not len(rest):
         return ops.stack(quotient), ops.zeros_like(divisor[:1])
-    places = np.flatnonzero(abs(rest.array) > 1e-8)  # NumPy's tolerance; the last number is kept
+    places = np.flatnonzero(abs(rest.array) > 1e-8)  # NumPy's tolerance; the last number is never removed
     return ops.stack(quotient), rest[int(places[0]) if len(places) else -1 :]
 
 
@@ -93,7 +93,8 @@ def _poly(seq_of_zeros: object) -> Tensor:
 def _roots(p: object) -> Tensor:
     """Return the eigenvalues of the companion matrix, and a zero per trailing coefficient that is 0.
 
-    Inside ``vmap`` coefficients count as 0 if they are 0 in all examples, since the number of roots is one.
+    Inside ``vmap`` coefficients count as 0 if they are 0 in all examples, since all examples must have the same number
+    of roots.
     """
     x = floating(tensor(p))
     if x.ndim != 1:

@@ -1,4 +1,4 @@
-"""NumPy's functions that select elements by conditions or positions, or delete some; and of sets."""
+"""NumPy's functions that select or delete elements by conditions or positions, and NumPy's set functions."""
 
 from __future__ import annotations
 

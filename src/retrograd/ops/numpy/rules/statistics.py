@@ -29,7 +29,7 @@ def reduced(a: object, axis: object, keepdims: bool) -> tuple[Tensor, Any, bool]
 
 
 def _among(x: Tensor, where: object, fill: object) -> Tensor:
-    """Return the elements with ``fill`` where ``where`` is False."""
+    """Replace elements by ``fill`` where ``where`` is False."""
     return x if where is True else ops.where(tensor(where) != 0, x, tensors(x, fill)[1].astype(x.dtype))
 
 
@@ -70,7 +70,7 @@ def _extreme(name: str) -> Callable[..., Tensor]:
 
     def rule(a: Any, axis: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True) -> Tensor:
         if where is not True and initial is None:
-            raise ValueError("where= needs initial=, the result without elements")
+            raise ValueError("where= needs initial=, the result if no element is selected")
         x = tensor(a) if initial is None else _among(tensor(a), where, initial)
         x, axis, keepdims = reduced(x, axis, keepdims)
         dims = () if axis is None else axis
@@ -78,7 +78,7 @@ def _extreme(name: str) -> Callable[..., Tensor]:
             x = ops.cat([x, ops.full_like(x, initial)], axes_of(x, axis)[0])
         elif initial is not None:
             x = bound(x, initial)
-        if x.dtype.kind == "c":  # ordered by the real parts, then by the imaginary ones
+        if x.dtype.kind == "c":  # ordered by the real parts, then by the imaginary parts
             return reduce_(primitive, x, dims, keepdims)
         return getattr(ops, name)(x, dims, keepdims)
 
@@ -191,7 +191,9 @@ def quantile(percent: float, name: str = "quantile") -> Callable[..., Tensor]:
         x, axis, keepdims = reduced(a, axis, keepdims)
         x = floating(x)
         wanted = x.dtype
-        if wanted.kind == "f" and np.ndim(unwrapped(q)):  # levels in a list or an array are float64, one number is weak
+        if wanted.kind == "f" and np.ndim(
+            unwrapped(q)
+        ):  # levels in a list or an array are float64, while a single number is weak
             wanted = np.quantile(np.zeros(2, wanted), np.zeros(1), method=method).dtype  # type: ignore[call-overload]
         x = x.astype(np.float32 if wanted == np.float16 else wanted, copy=False)
         if name == "nanquantile":
@@ -226,7 +228,7 @@ def _weights(weights: object, x: Tensor, axes: tuple[int, ...]) -> Tensor:
 
 
 def _by_place(rows: Tensor, levels: Any, method: Any) -> Tensor:
-    """Interpolate by another of NumPy's methods: its quantiles of 0, 1, 2, ... are the positions to interpolate at."""
+    """Interpolate by another of NumPy's methods, whose quantiles of 0, 1, 2, ... are the positions of the results."""
     ordered = ops.sort(rows, -1).values
     places = np.quantile(np.arange(rows.shape[-1], dtype=np.float64), levels, method=method)
     low = np.floor(places).astype(int)
@@ -240,7 +242,7 @@ def _weighted(rows: Tensor, weights: Tensor, levels: Any) -> Tensor:
     order = ops.argsort(rows, -1)
     reached = array_module(weights).cumsum(ops.take_along_dim(weights, order, -1).array, -1)
     reached = reached / reached[..., -1:]
-    reached[reached == 0] = -1  # elements without weight are never chosen
+    reached[reached == 0] = -1  # elements of weight 0 are never chosen
     places = [ops.sum(new_tensor(reached < level), -1, True) for level in levels]
     found = [ops.take_along_dim(rows, ops.take_along_dim(order, place, -1), -1)[..., 0] for place in places]
     return ops.stack([ops.where(ops.any(ops.isnan(rows), -1), np.nan, y) for y in found])

@@ -23,7 +23,7 @@ def _target(name: str, target: object, *sources: object) -> Tensor:
 
 
 def _filled(values: object, count: int) -> Tensor:
-    """Return ``count`` numbers, the values repeated cyclically."""
+    """Return ``count`` numbers: the values, repeated cyclically."""
     flat = ops.reshape(tensor(values), (-1,))
     return flat[np.arange(count) % len(flat)]
 
@@ -74,7 +74,7 @@ def _put_along_axis(arr: object, indices: object, values: object, axis: int | No
 def _fill_diagonal(a: object, val: object, wrap: bool = False) -> None:
     target = _target("fill_diagonal", a, val)
     if target.ndim < 2 or target.ndim > 2 and len(set(target.shape)) > 1:
-        raise ValueError(f"expected a matrix, or all dimensions of one length, got {describe(target)}")
+        raise ValueError(f"expected a matrix, or dimensions of equal length, got {describe(target)}")
     step = sum(np.cumprod((1, *target.shape[:0:-1])).tolist())
     end = target.array.size if wrap or target.ndim > 2 else target.shape[1] * target.shape[1]
     places = np.arange(0, min(end, target.array.size), step)
