@@ -127,7 +127,7 @@ def _substitutes_by_name(
         if unexpected or missing:
             lists = [f"{what} {', '.join(map(repr, found))}" for what, found in
                      (("unexpected", unexpected), ("missing", missing)) if found]  # fmt: skip
-            raise RuntimeError(f"functional_call: names for {type(module).__name__}: {'; '.join(lists)}")
+            raise RuntimeError(f"functional_call: wrong names for {type(module).__name__}: {'; '.join(lists)}")
     return substitutes
 
 

@@ -88,7 +88,7 @@ class Vectors:
         return cls([x.shape for x in leaves], [x.array.dtype for x in leaves], batch)
 
     def vector(self, leaves: Sequence[Tensor]) -> Array:
-        """Return the leaves as one array of shape (*examples, size)."""
+        """Return the elements of all leaves in one array of shape (*examples, size)."""
         parts = []
         for x, shape, double in zip(leaves, self.shapes, self.complex, strict=True):
             array = bare(x)

@@ -101,7 +101,7 @@ class Segment:
             self.hold(value, x.array, storage_of(x))
 
     def hold(self, value: Value, array: Array, storage: object) -> None:
-        """Hold a value that a call of the segment reads."""
+        """Hold a value that a call of the segment reads, unless the segment computes it."""
         if producer(value).segment is not self and value not in self.externals:
             memory = self.pool.memory_of(array)
             self.pool.hold(memory)

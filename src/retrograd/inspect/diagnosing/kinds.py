@@ -195,7 +195,7 @@ class Case:
         return found * (weight or 1.0) * (len(same) if len(step.roots) >= len(same) else 1)
 
     def _sum_of_baselines(self, step: Step, scale: float) -> float | None:
-        """Return the loss of the best constants if a backward pass starts at a weighted sum of several known losses."""
+        """Return the loss of constant predictions for a weighted sum of several known losses; None for other losses."""
         total = 0.0
         calls = self.loss_calls(step)
         for call in calls if len(calls) > 1 else ():

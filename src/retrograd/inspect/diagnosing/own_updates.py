@@ -41,7 +41,7 @@ class OwnUpdates:
         return not found or len(found) == 1 and found[0] is self.optimized
 
     def after_grad(self, leaves: Sequence[Tensor], gradients: Sequence[Tensor | None]) -> None:
-        """Store the values of the leaves for which ``autograd.grad`` computed gradients; later, only of one of them."""
+        """Store the values of leaves whose gradients ``autograd.grad`` returned: first of all, later of the probe."""
         self._seen = []
         probe = None if self.optimized is None else self.optimized.probe
         if probe is None and self._tries >= _TRIES:
@@ -56,7 +56,7 @@ class OwnUpdates:
         self._returned = True
 
     def after_backward(self, step: Step | None) -> None:
-        """Store the values of the leaves that the recorded backward pass reached; later, only of one of them."""
+        """Store the values of leaves with gradients: first of all that the loss depends on, later of the probe."""
         self._seen = []
         self._returned = False
         if not self.alone:

@@ -206,7 +206,7 @@ class Step:
     switched: dict[int, tuple[bool, Site]] = field(default_factory=dict)  # by module id: the last train() or eval()
     wanted: set[int] = field(default_factory=set)  # ids of the inputs of autograd.grad
     asked: list[Source] = field(default_factory=list)  # the outputs of autograd.grad
-    unwalked: list[tuple[int, ref[Node]]] = field(default_factory=list)  # calls, with nodes, below no backward pass
+    unwalked: list[tuple[int, ref[Node]]] = field(default_factory=list)  # calls that no backward pass went through
 
     def drop_arrays(self) -> None:
         """Free the large arrays of the step, except those that rules compare across steps."""

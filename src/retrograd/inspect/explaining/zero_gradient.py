@@ -101,7 +101,7 @@ def _of_element(flow: Flow, index: tuple[int, ...], total: Array, names: dict[in
 
 
 def _ended(flow: Flow, node: Node, g: Array | None, reach: Array | None, names: dict[int, str]) -> str:
-    """Return why a node passes on zeros for a cotangent ``g``, or no change of its input where ``reach`` is true."""
+    """Return why a node maps a cotangent ``g`` to zeros; with ``reach``, why changes of its input do not pass."""
     call, operator = call_of(node), node.operator
     if user_function(node.plan.primitive) is not None:
         return f"the backward of {call} returns zeros"

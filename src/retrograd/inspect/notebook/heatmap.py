@@ -14,7 +14,7 @@ from ..drawing.figures import number
 # Colors from the most negative to the most positive number, through a gray that is visible on white and black.
 # Values that are not finite have their own color. Blue and orange are distinct for color-blind people.
 NEGATIVE, MIDDLE, POSITIVE, MISSING = (0, 114, 178), (208, 212, 218), (213, 94, 0), (204, 0, 153)
-ROWS, COLUMNS = 32, 64  # the largest size of a heat map
+ROWS, COLUMNS = 32, 64  # the largest number of cells of a heat map along each axis
 BINS = 32
 
 

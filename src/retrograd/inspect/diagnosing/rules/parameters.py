@@ -163,7 +163,7 @@ def reused_optimizer(case: Case) -> Found | None:
         live = {id(p) for entry in step.modules if entry.grad_enabled for p in entry.module.parameters()}
         for x in case.run.optimizers:
             stale = [p for p in x.parameters if id(p) not in used and id(p) not in live]
-            in_turn = len(stale) == len(x.parameters) and x.graded_at >= x.steps - 1  # trains several models in turn
+            in_turn = len(stale) == len(x.parameters) and x.graded_at >= x.steps - 1  # models are trained in turn
             if stale and x.steps and not in_turn:
                 names = listing([step.name(p) for p in missing])
                 values = {

@@ -189,7 +189,7 @@ def cut_states(case: Case) -> Found | None:
             edit = Edit(f"without {how}", Changes(joined=True))
             curves = compare(case.run, case.program, edit, case.budget)
             if curves is None or not curves.fixed[-1] < curves.plain[-1]:
-                continue  # untrained states may suffice to memorize a batch
+                continue  # the edit did not help: the network can learn with this untrained part
             name = expression_of(step, last.module) or last.path
             what = (
                 f"{how} cuts off the state of {name} before each call, and no loss reaches {len(lost)} of its "

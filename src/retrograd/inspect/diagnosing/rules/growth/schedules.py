@@ -15,7 +15,7 @@ from ...probes.replay import NOTHING, Curves, Edit
 from ...run import Optimized, Schedule
 
 _KILLED = 0.9e-2  # a rate below this share of the largest rate is too low
-_LOW = 5e-2  # the same if the loss did not fall
+_LOW = 5e-2  # this bound applies instead of _KILLED if the loss did not fall
 _COLD = 2e-2  # a warm-up that stays below this share of the optimizer's rate is too long
 _CRAWLED = 0.8  # a loss above this share of its first value has hardly fallen
 _LEAST_STEPS = 50
