@@ -99,7 +99,7 @@ class Dependent(Constraint):
         )
 
     def check(self, value: Tensor) -> Tensor:
-        raise ValueError("Cannot determine validity of dependent constraint")
+        raise ValueError("Cannot determine validity of dependent constraint; use the constraint of an instance")
 
 
 def is_dependent(constraint: object) -> bool:

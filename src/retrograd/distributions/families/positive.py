@@ -19,7 +19,7 @@ from .real_line import Normal
 
 
 class Exponential(Distribution):
-    """The density rate exp(-rate x).
+    """The density ``rate exp(-rate x)``.
 
     Args:
         rate: positive; the mean is ``1 / rate``.
@@ -354,7 +354,7 @@ class Pareto(TransformedDistribution):
 class GeneralizedPareto(Distribution):
     """The distribution function ``1 - (1 + c z)^(-1 / c)`` with ``z = (x - loc) / scale``.
 
-    It models by how much samples exceed a high threshold. With ``c = 0`` it is exponential.
+    The distribution models by how much samples exceed a high threshold. For ``c = 0`` it is exponential.
 
     Args:
         loc: the lower bound.

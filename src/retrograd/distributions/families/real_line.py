@@ -325,7 +325,7 @@ class VonMises(Distribution):
 
     Args:
         loc: the mean direction.
-        concentration: positive; a larger concentration is narrower.
+        concentration: positive; the larger, the closer samples are to ``loc``.
 
     Samples lie in ``[-pi, pi]`` and have gradients by implicit reparameterization, which PyTorch does not have.
 

@@ -260,7 +260,7 @@ class Dirichlet(Distribution):
 
     @property
     def mode(self) -> Tensor:
-        """The first corner if all concentrations are below 1: the density is infinite at all corners."""
+        """The mode; the first corner of the simplex if all concentrations are below 1 (infinite density at corners)."""
         above = (self.concentration - 1).clamp(min=0)
         unbounded = (self.concentration < 1).all(-1, keepdim=True)
         first = eye(above.shape[-1], dtype=above.dtype, device=above.device)[0]
