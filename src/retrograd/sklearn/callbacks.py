@@ -114,7 +114,7 @@ class LRScheduler(Callback):
         policy: the scheduler class or its name.
         monitor: the measure that ``ReduceLROnPlateau`` reads.
         step_every: ``"epoch"`` or ``"batch"``.
-        kwargs: arguments of the class.
+        kwargs: arguments of the scheduler class.
 
     Raises:
         ValueError: ``policy`` or ``step_every`` is unknown.
