@@ -356,7 +356,9 @@ def _samples(y: ArrayLike, x: ArrayLike | None, dx: ArrayLike, axis: int) -> tup
     points = floating_tensor(x)
     points = points if points.ndim == 1 else points.movedim(axis, -1)
     if points.shape[-1] != values.shape[-1]:
-        raise ValueError(f"x has {points.shape[-1]} points and y {values.shape[-1]} along axis {axis}")
+        raise ValueError(
+            f"x and y must have equal lengths along axis {axis}, got {points.shape[-1]} and {values.shape[-1]}"
+        )
     return values, points[..., 1:] - points[..., :-1]
 
 

@@ -248,7 +248,7 @@ def as_function(program: Program) -> tuple[list[Any], Function]:
 
 
 def _examples(array: Array, arrays: list[object], index: int, function: Function, base: list[Tensor]) -> list[Array]:
-    """Return two values of one argument: its own, and another one that the operator accepts."""
+    """Return two values of one argument: its own, and another value that the operator accepts."""
     if array.dtype.kind in "fc":
         return [array, (array * SCALE).astype(array.dtype)]
     other = np.flip(array).copy() if array.dtype.kind != "b" else ~array

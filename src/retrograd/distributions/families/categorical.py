@@ -108,7 +108,7 @@ class Categorical(ClassWeights):
 
     @property
     def mean(self) -> Tensor:
-        """NaN, since classes have no mean."""
+        """The mean; NaN, since classes have no mean."""
         return full(self._batch_shape, math.nan, dtype=self._param.dtype, device=self._param.device)
 
     variance = mean

@@ -361,7 +361,7 @@ class Wishart(_WithCovariance):
 
     @property
     def mode(self) -> Tensor:
-        """NaN where df <= p + 1."""
+        """The mode; NaN where df <= p + 1."""
         factor = self._matrix_df - self._event_shape[-1] - 1
         return choose(factor > 0, factor, math.nan) * self.covariance_matrix
 

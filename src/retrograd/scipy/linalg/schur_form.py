@@ -31,8 +31,8 @@ def _blocks(t: Array) -> list[tuple[int, int]]:
 def _solved(t: Array, q: Array, blocks: list[tuple[int, int]]) -> Array:
     """Return y, nonzero only below the diagonal blocks, with ``y t^H - t^H y = q`` below the diagonal blocks.
 
-    The equation of a block's columns contains no other columns than those of this and of later blocks. So the blocks
-    are solved from the last to the first, each by a Sylvester equation.
+    The equation of a block's columns contains only columns of this block and of later blocks. So the blocks are
+    solved from the last to the first, each by a Sylvester equation.
     """
     n = len(t)
     rest = np.zeros_like(q[:0, :0])  # y in the rows and columns after the block

@@ -342,7 +342,7 @@ def savgol_filter(
 def decimate(
     x: ArrayLike, q: int, n: int | None = None, ftype: str = "iir", axis: int = -1, zero_phase: bool = True
 ) -> Tensor:
-    """Return every ``q``-th sample of the signal after a low-pass filter, by SciPy's design.
+    """Return every ``q``-th sample of the signal after a low-pass filter, which SciPy designs.
 
     >>> rg.scipy.signal.decimate(rg.ones(40), 4).shape
     (10,)
