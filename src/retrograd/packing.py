@@ -50,7 +50,9 @@ class Packed:
         if array.dtype == np.complex128:
             raise TypeError(f"save: {name} is complex128, which safetensors does not support; convert it to complex64")
         if not holds(array.dtype):
-            raise TypeError(f"save: {name} is an array of dtype {array.dtype}, which safetensors does not support")
+            raise TypeError(
+                f"save: {name} is an array of dtype {array.dtype}, which safetensors does not support; convert it"
+            )
         # The bytes are written in memory order. (np.ascontiguousarray would add an axis to 0-d arrays.)
         self.arrays[name] = np.asarray(array, array.dtype.newbyteorder("<"), order="C")
         entry = {"$": kind, "name": name}
@@ -106,7 +108,9 @@ def pack(value: object, path: str, packed: Packed, depth: int = 0) -> Any:
     if isinstance(value, Mapping):
         for key in value:
             if not isinstance(key, (bool, int, float, str)):
-                raise TypeError(f"save: {path or 'the state'} has a key of type {type(key).__name__}: {key!r}")
+                raise TypeError(
+                    f"save: {path or 'the state'} has a key of type {type(key).__name__}, not a string or number"
+                )
         items = [(key, pack_item(key, item)) for key, item in value.items()]
         if all(isinstance(key, str) and key != "$" for key, _ in items):
             return dict(items)
@@ -169,7 +173,7 @@ def _tied_entries(structure: object) -> list[dict[str, Any]]:
 
 
 def _viewed(own: Tensor, view: list[object], tensors: dict[str, Tensor]) -> Tensor:
-    """Return a Tensor as a view of another one; ``own`` is its copy in the file."""
+    """Return a Tensor as a view of another Tensor; ``own`` is its copy in the file."""
     match view:
         case [str(name), int(offset), list(strides)] if name in tensors and len(strides) == own.ndim and own.numel():
             base, shape = tensors[name], tuple(own.shape)

@@ -123,7 +123,7 @@ def _one_file(stream: Any) -> bytes:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Parse a JSON value; ValueError for duplicate keys, because programs differ in which one they use."""
+    """Parse a JSON value; ValueError for duplicate keys, because programs differ in which of the values they use."""
     return json.loads(text, object_pairs_hook=_without_duplicates)
 
 

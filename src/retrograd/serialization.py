@@ -49,7 +49,7 @@ def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: Any = Non
     other objects may be saved: ``load`` accepts this package's modules by default, and other classes with
     ``weights_only=False`` or after ``add_safe_globals``. PyTorch cannot load this package's modules.
 
-    Tensors that share memory share it again when loaded. Archives preserve what PyTorch's preserve: views, strides,
+    Tensors that share memory share it again when loaded. Archives preserve, as PyTorch's do: views, strides,
     memory viewed as two dtypes, Parameters, ``requires_grad``, and the whole memory that a view belongs to; a Tensor
     with negative strides becomes contiguous. In safetensors files each Tensor has its own copy of its elements.
     ``load`` restores a Tensor as a view if a contiguous Tensor of its dtype, saved with it, contains it; the format
@@ -65,8 +65,8 @@ def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: Any = Non
         pickle_module, pickle_protocol: ignored, as are PyTorch's other options; for compatibility.
 
     Raises:
-        TypeError: a value has none of these types, or is complex128, which safetensors does not support; the message
-            names the value's path.
+        TypeError: a value has a type that is not listed for ``obj``, or is complex128, which safetensors does not
+            support; the message names the value's path.
         ValueError: the nesting is more than 100 levels deep, or values other than Tensors take more than 100 MB in a
             safetensors file.
         RuntimeError: another thread changed a Tensor during the call.

@@ -135,7 +135,12 @@ def test_a_callback_sees_the_nest_in_both_of_scipys_forms():
         ((lambda x: x.sum(), rg.ones(3)), {"method": 3}, TypeError, "method must be the name of a SciPy method"),
         ((lambda x: x["a"].sum(), {"a": rg.ones(2)}), {"bounds": {"b": (0, 1)}}, ValueError, r"bounds\['a'\] is miss"),
         ((lambda x: x.sum(), rg.ones(2)), {"bounds": (0, [1, 2, 3])}, ValueError, r"bounds has shape \(3,\)"),
-        ((lambda x: x.sum(), rg.ones(2)), {"constraints": {"type": "eq"}}, ValueError, "a function under 'fun'"),
+        (
+            (lambda x: x.sum(), rg.ones(2)),
+            {"constraints": {"type": "eq"}},
+            ValueError,
+            "a function under the key 'fun'",
+        ),
         ((3, rg.ones(3)), {}, TypeError, "fun must be a function, got int"),
     ],
 )

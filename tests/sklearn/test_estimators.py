@@ -228,7 +228,7 @@ def test_wrong_data_is_named():
         NeuralNetClassifier().fit(X, X[:, 0])
     with pytest.raises(ValueError, match=r"must have the shape of y, \(128,\), got \(128, 3\)"):
         NeuralNetRegressor(nn.Linear(20, 3), train_split=None).fit(X32, X32[:, 0])
-    with pytest.raises(ValueError, match="call fit with one, or pass a module"):
+    with pytest.raises(ValueError, match="call fit with an array, or pass a module"):
         NeuralNetRegressor().initialize()
 
 

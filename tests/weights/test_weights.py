@@ -227,8 +227,8 @@ def test_what_does_not_fit_is_named(folder, tmp_path):
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (lambda: GPT2(5, 4, 1, 3, 8), "GPT2: 3 heads do not divide 8 channels"),
-        (lambda: Llama(5, 4, 1, 4, 8, 3), "3 heads of keys and values do not divide 4 heads"),
+        (lambda: GPT2(5, 4, 1, 3, 8), "GPT2: channels=8 must be divisible by heads=3"),
+        (lambda: Llama(5, 4, 1, 4, 8, 3), "heads=4 must be divisible by groups=3"),
         (lambda: Llama(5, 4, 1, 2, 8, scaling={"rope_type": "yarn"}), "got 'yarn'"),
         (lambda: BERT(5, 4, 1, 2, 8, activation="tanh"), "activation must be one of gelu, gelu_new, relu"),
         (lambda: GPT2(5, 4, 1, 2, 8)(rg.zeros(1, 5, dtype=rg.int64)), "5 positions do not fit in a context of 4"),

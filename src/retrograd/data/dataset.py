@@ -22,7 +22,7 @@ class Dataset(Generic[T_co]):
     """A map from indices to samples. Subclasses define ``__getitem__(index)`` and, for most uses, ``__len__()``.
 
     A subclass may also define ``__getitems__(indices)``, which returns a list of samples, if that is
-    faster than one at a time. ``a + b`` is ``ConcatDataset([a, b])``.
+    faster than loading one sample at a time. ``a + b`` is ``ConcatDataset([a, b])``.
 
     >>> from retrograd.data import Dataset
     >>> class Squares(Dataset):
@@ -58,7 +58,7 @@ class IterableDataset(Dataset[T_co]):
 class TensorDataset(Dataset[tuple[Any, ...]]):
     """Samples along the first dimension of Tensors of equal length: sample i is ``(t_1[i], ..., t_n[i])``.
 
-    NumPy arrays become Tensors that share their memory. Tensors of different lengths and 0-d ones raise AssertionError.
+    NumPy arrays become Tensors that share their memory. Different lengths and 0-d Tensors raise AssertionError.
 
     Args:
         tensors: Tensors or NumPy arrays ``(N, ...)``, all of the same N.

@@ -23,7 +23,7 @@ class DistributedSampler(Sampler[int]):
         drop_last: drop samples until the number is divisible by ``num_replicas``, instead of repeating the first.
 
     Raises:
-        ValueError: ``rank`` is not below ``num_replicas``; or one of them is missing and no group was initialized.
+        ValueError: ``rank`` is not below ``num_replicas``; or ``rank`` or ``num_replicas`` is missing, without a group.
 
     >>> import retrograd as rg
     >>> from retrograd.utils.data.distributed import DistributedSampler

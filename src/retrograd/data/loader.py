@@ -61,7 +61,7 @@ class DataLoader(Generic[T_co]):
         multiprocessing_context: how workers run: "fork", "spawn", "forkserver" or a ``multiprocessing`` context for
             processes, None for the platform's default, or "thread" for threads of this process, which copy nothing
             and suit data sets that spend their time in NumPy or in reading files.
-        generator: a ``retrograd.Generator`` or ``numpy.random.Generator``; None is the global one.
+        generator: a ``retrograd.Generator`` or ``numpy.random.Generator``; None is the global generator.
         prefetch_factor: the number of batches to prefetch per worker, 2 by default.
         persistent_workers: reuse the workers in the next epoch.
 
@@ -116,7 +116,7 @@ class DataLoader(Generic[T_co]):
         if batch_size is None and drop_last:
             raise ValueError("DataLoader: drop_last needs a batch_size")
         if generator is not None:
-            numpy_generator(generator)  # raises an error if the type is wrong
+            numpy_generator(generator)  # raises TypeError if this is not a generator
         if sampler is None and not iterable:
             sampler = RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
         if batch_sampler is not None:
@@ -227,7 +227,7 @@ class DataLoader(Generic[T_co]):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the position of the loader and the states of its generators from ``state_dict``.
 
-        The next iteration continues the saved epoch; the one after it starts a new epoch. ValueError if the state is
+        The next iteration continues the saved epoch; further iterations start new epochs. ValueError if the state is
         invalid, or comes from a loader with a different number of batches or generators.
         """
         generators = self._generators()
@@ -307,7 +307,9 @@ class DataLoader(Generic[T_co]):
             while pending and len(exhausted) < self.num_workers:
                 task, future = pending.popleft()
                 if not wait([future], timeout=self.timeout or None).done:
-                    raise RuntimeError(f"DataLoader: no batch arrived from a worker within {self.timeout} seconds")
+                    raise RuntimeError(
+                        f"DataLoader: no batch arrived from a worker within {self.timeout} seconds; raise the timeout"
+                    )
                 batch = future.result()
                 if (following := next(tasks, None)) is not None:
                     pending.append((following, pool.submit(following)))
@@ -316,7 +318,7 @@ class DataLoader(Generic[T_co]):
                 else:
                     yield batch
         except Exception:
-            if pool is self._pool:  # the workers may be dead or stuck, so the next epoch starts new ones
+            if pool is self._pool:  # the workers may be dead or stuck, so the next epoch starts new workers
                 self._pool_closer.detach()
                 self._pool = None
             raise

@@ -157,8 +157,8 @@ class WeightedRandomSampler(Sampler[int]):
             raise ValueError("WeightedRandomSampler: weights must be finite and not negative, with a positive sum")
         if not replacement and num_samples > np.count_nonzero(self.weights):
             raise ValueError(
-                f"WeightedRandomSampler: {num_samples} samples without replacement need as many positive weights, "
-                f"got {np.count_nonzero(self.weights)}"
+                f"WeightedRandomSampler: {num_samples} samples without replacement need at least as many positive "
+                f"weights, got {np.count_nonzero(self.weights)}"
             )
         self.num_samples = num_samples
         self.replacement = replacement

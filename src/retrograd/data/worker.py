@@ -41,7 +41,7 @@ class Signal(Enum):
 
 @dataclass(frozen=True)
 class Task:
-    """One batch to load: the ``batch``-th of an epoch, from ``indices`` or, for an IterableDataset, the next one."""
+    """One batch to load: the ``batch``-th of an epoch, from ``indices`` or, for an IterableDataset, the next batch."""
 
     epoch: int
     batch: int

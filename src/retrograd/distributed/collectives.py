@@ -99,11 +99,11 @@ def all_reduce(
 def reduce(
     tensor: Tensor, dst: int = 0, op: ReduceOp = ReduceOp.SUM, group: object = None, async_op: bool = False
 ) -> Work | None:
-    """Combine the Tensors of all ranks into rank ``dst``'s Tensor; the others are unchanged.
+    """Combine the Tensors of all ranks into rank ``dst``'s Tensor; the other ranks' Tensors are unchanged.
 
     Args:
         tensor: a Tensor of the same shape and dtype on all ranks.
-        dst: the global rank.
+        dst: the global rank that receives the result.
 
     Raises:
         ValueError: ``dst`` is not in the group. Other errors as for ``all_reduce``.
@@ -134,7 +134,7 @@ def broadcast(tensor: Tensor, src: int = 0, group: object = None, async_op: bool
 
     Args:
         tensor: a Tensor of the same shape and dtype on all ranks; written in place on all but ``src``.
-        src: the global rank.
+        src: the global rank of the sender.
 
     Raises:
         ValueError: ``src`` is not in the group. Other errors as for ``all_reduce``.
@@ -360,8 +360,8 @@ def all_to_all(
     """Send the i-th Tensor of every rank's list to group rank i.
 
     Args:
-        output_tensor_list: the i-th is received from rank i. Shapes may differ between the entries.
-        input_tensor_list: the i-th is sent to rank i. All Tensors have one dtype.
+        output_tensor_list: the i-th Tensor is received from rank i. Shapes may differ between the entries.
+        input_tensor_list: the i-th Tensor is sent to rank i. All Tensors have one dtype.
 
     Raises:
         RuntimeError: a list has another length than the group, or an input has another size than its receiver's output.
@@ -409,7 +409,7 @@ def all_to_all_single(
         output_split_sizes, input_split_sizes: lengths of the parts; equal by default.
 
     Raises:
-        RuntimeError: the lengths do not add up to the first dimension, or differ from those of the receivers.
+        RuntimeError: the lengths do not add up to the first dimension, or differ from the receivers' lengths.
     """
     name = "all_to_all_single"
     pg = group_of(group)
@@ -454,7 +454,7 @@ def _exchange(pg: ProcessGroup, name: str, send: Array, sent: list[int], receive
     pg.run(f"{name}({send.dtype})", lambda: host.all_to_all(mine, theirs, ones, ones))
     wrong = [(rank, int(n), m) for rank, n, m in zip(pg.ranks, theirs, received, strict=True) if n != m]
     receive = empty(send, sum(received))
-    # All ranks agree on the outcome, so that no rank waits for one that raised an error.
+    # All ranks agree on the outcome, so that no rank waits for a rank that raised an error.
     bad = np.array([bool(wrong)], np.uint8)
     any_bad = np.empty_like(bad)
     pg.run(f"{name}({send.dtype}), sizes", lambda: host.all_reduce(bad, any_bad, ReduceOp.MAX))

@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 
 TOKEN = "RETROGRAD_HUB_TOKEN"  # environment variable of the token that ranks authenticate with
 GRACE = 2.0  # seconds to wait for an answer, for a delayed ``left``, and for an exit
-AUTHENTICATION_SECONDS = 20.0  # the time in which a connection must authenticate
+AUTHENTICATION_SECONDS = 20.0  # seconds in which a connection must authenticate
 MAX_UNAUTHENTICATED = 64  # unauthenticated connections; if there are more, the oldest is closed
 MAX_LINE_UNAUTHENTICATED, MAX_LINE = 1 << 12, 1 << 24  # bytes per line before and after authentication
 
@@ -85,7 +85,7 @@ class Peer:
         self.closed = False
         self.waits: Message | None = None  # the call in which the rank has waited for long
         self.where: Message | None = None
-        self.claim: Message | None = None  # the fault that the rank wants to report; one rank becomes the speaker
+        self.claim: Message | None = None  # the fault that the rank wants to report; the hub lets one rank report
 
     def send(self, message: str) -> None:
         with contextlib.suppress(OSError):
@@ -182,7 +182,7 @@ class Hub:
             raise ValueError("a line is too long")
 
     def authenticate(self, peer: Peer, message: Message) -> None:
-        """Authenticate a connection as a rank's."""
+        """Authenticate a connection as the connection of a rank."""
         rank, before = message["rank"], self.ranks.get(message["rank"])
         known = hmac.compare_digest(message["token"].encode("utf-8", "replace"), self.token.encode())
         taken = before is not None and not (before.closed or before.left)
@@ -293,7 +293,7 @@ class Hub:
                 self.end(f"{listed(gone)} {verb} ended {their}; rank {peer.rank} waits in {waits['call']}{place}")
 
     def end(self, text: str, code: int = 1) -> None:
-        """Print the fault, ask all ranks to exit, and kill those on this machine that do not."""
+        """Print the fault, ask all ranks to exit, and kill the ranks on this machine that do not exit."""
         print(f"retrograd: {' '.join(text.split())}", file=sys.stderr, flush=True)
         for peer in self.ranks.values():
             peer.send(f"stop {code}")
@@ -324,7 +324,7 @@ class Hub:
 
 def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # sent to the ranks; the hub ends when their connections do
+        signal.signal(number, signal.SIG_IGN)  # also sent to the ranks; the hub ends when their connections end
     Hub(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), os.environ[TOKEN]).run()
 
 

@@ -30,7 +30,7 @@ def library() -> ModuleType:
 
 
 class Request(Protocol):
-    """A call that was started, as mpi4py's ``Request``."""
+    """A started call, with the interface of mpi4py's ``Request``."""
 
     def Test(self) -> bool:
         """Return whether the call is complete."""

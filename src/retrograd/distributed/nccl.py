@@ -1,4 +1,4 @@
-"""Collectives on CuPy arrays by NCCL: one GPU per rank, on a CUDA stream of their own.
+"""Collectives on CuPy arrays by NCCL: one GPU per rank, on a separate CUDA stream.
 
 CuPy's ``NcclCommunicator`` takes addresses and counts. A call starts after the work queued on the rank's current
 stream, and is complete when its event is.

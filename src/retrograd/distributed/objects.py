@@ -57,6 +57,7 @@ def broadcast_object_list(object_list: list[Any], src: int = 0, group: object = 
     if len(object_list) != int(size.array[1]):
         raise RuntimeError(
             f"broadcast_object_list: object_list has {len(object_list)} entries, rank {src}'s has {int(size.array[1])}"
+            "; pass lists of the same length"
         )
     row = new_tensor(np.empty(int(size.array[0]), np.uint8) if data is None else data)
     broadcast(row, src, group)

@@ -72,7 +72,7 @@ class Work:
 
 
 class Communicator:
-    """The thread that runs asynchronous calls, started by the first one."""
+    """The thread that runs asynchronous calls, started by the first asynchronous call."""
 
     def __init__(self) -> None:
         self._forget()
@@ -84,7 +84,7 @@ class Communicator:
         self._busy = False
 
     def run(self, call: Callable[[], object], async_op: bool) -> Work | None:
-        """Run a call after all pending ones: on the calling thread if it is synchronous and none is pending."""
+        """Run a call after all pending calls: on the calling thread if it is synchronous and no call is pending."""
         if not async_op and (self._thread is None or not self._occupied()):
             call()
             return None

@@ -57,7 +57,9 @@ class ConstraintRegistry:
         """
         factory = self._registry.get(type(constraint))
         if factory is None:
-            raise NotImplementedError(f"Cannot transform {type(constraint).__name__} constraints")
+            raise NotImplementedError(
+                f"Cannot transform {type(constraint).__name__} constraints; register a transform for them"
+            )
         return factory(constraint)
 
 

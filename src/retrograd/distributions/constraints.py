@@ -99,7 +99,7 @@ class Dependent(Constraint):
         )
 
     def check(self, value: Tensor) -> Tensor:
-        raise ValueError("Cannot determine validity of dependent constraint")
+        raise ValueError("Cannot determine validity of dependent constraint; use the constraint of an instance")
 
 
 def is_dependent(constraint: object) -> bool:
@@ -266,7 +266,7 @@ class Real(Constraint):
 
 
 class GreaterThan(Constraint):
-    """Greater than the bound."""
+    """Numbers greater than the bound."""
 
     def __init__(self, lower_bound: Bound) -> None:
         self.lower_bound = lower_bound
@@ -276,7 +276,7 @@ class GreaterThan(Constraint):
 
 
 class GreaterThanEq(GreaterThan):
-    """Greater than or equal to the bound."""
+    """Numbers greater than or equal to the bound."""
 
     def check(self, value: Tensor) -> Tensor:
         return value >= self.lower_bound
@@ -292,7 +292,7 @@ class IntegerGreaterThan(GreaterThan):
 
 
 class LessThan(Constraint):
-    """Less than the bound."""
+    """Numbers less than the bound."""
 
     def __init__(self, upper_bound: Bound) -> None:
         self.upper_bound = upper_bound
@@ -302,7 +302,7 @@ class LessThan(Constraint):
 
 
 class Interval(Constraint):
-    """Between the bounds, both included."""
+    """Numbers between the bounds, both included."""
 
     def __init__(self, lower_bound: Bound, upper_bound: Bound) -> None:
         self.lower_bound, self.upper_bound = lower_bound, upper_bound
@@ -312,7 +312,7 @@ class Interval(Constraint):
 
 
 class HalfOpenInterval(Interval):
-    """Between the bounds, the upper one not included."""
+    """Numbers between the bounds, the upper one not included."""
 
     def check(self, value: Tensor) -> Tensor:
         return (value >= self.lower_bound) & (value < self.upper_bound)

@@ -145,7 +145,7 @@ class Distribution:
         return new
 
     def _get_checked_instance(self: Self, cls: type, _instance: Self | None = None) -> Self:
-        """Return the instance that ``expand`` initializes: a new one, unless a subclass's ``expand`` passes its own."""
+        """Return the instance that ``expand`` initializes: an instance from a subclass's ``expand``, or a new one."""
         return type(self).__new__(type(self)) if _instance is None else _instance
 
     # Declared or implemented by subclasses

@@ -13,8 +13,8 @@ class Independent(Distribution):
     """A distribution whose last batch dimensions count as dimensions of the event: ``log_prob`` sums over them.
 
     Args:
-        base_distribution: the distribution.
-        reinterpreted_batch_ndims: the number of these dimensions.
+        base_distribution: the distribution whose dimensions are reinterpreted.
+        reinterpreted_batch_ndims: the number of batch dimensions to reinterpret.
 
     Raises:
         ValueError: the batch has fewer dimensions.

@@ -15,7 +15,7 @@ class MixtureSameFamily(Distribution):
     """A mixture of distributions of one family: sum of w_k p_k(x), over the last batch dimension of the components.
 
     Args:
-        mixture_distribution: a Categorical, the weights.
+        mixture_distribution: a Categorical, whose probabilities are the weights.
         component_distribution: the components, along the last dimension of the batch.
 
     Raises:

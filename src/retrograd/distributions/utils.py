@@ -185,7 +185,7 @@ ARGUMENTS = {
     "scale": "positive.",
 }
 ERRORS = {
-    "logits": "ValueError: not exactly one of probs and logits, or invalid values.",
+    "logits": "ValueError: not exactly one of probs and logits is passed, or a value is invalid.",
     "validate_args": "ValueError: a parameter is invalid.",
 }
 

@@ -82,7 +82,7 @@ class BERT(nn.Module):
         super().__init__()
         activations: dict[str, Any] = {"gelu": nn.GELU, "gelu_new": lambda: nn.GELU("tanh"), "relu": nn.ReLU}
         if channels % heads:
-            raise ValueError(f"BERT: {heads} heads do not divide {channels} channels")
+            raise ValueError(f"BERT: channels={channels} must be divisible by heads={heads}")
         if activation not in activations:
             raise ValueError(f"BERT: activation must be one of {', '.join(activations)}, got {activation!r}")
         self.context = context

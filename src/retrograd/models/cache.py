@@ -26,7 +26,9 @@ class KeyValueCache:
 
     def __init__(self) -> None:
         self._layers: list[tuple[Tensor, Tensor]] = []
-        self._memory: list[tuple[Array, Array]] = []  # buffers with room for more; keys and values are views
+        self._memory: list[
+            tuple[Array, Array]
+        ] = []  # buffers with room for more tokens; keys and values are views of them
 
     @property
     def length(self) -> int:
@@ -34,7 +36,7 @@ class KeyValueCache:
         return self._layers[0][0].shape[2] if self._layers else 0
 
     def extend(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Append keys and values to a layer and return all of them."""
+        """Append keys and values to a layer, and return all keys and values of the layer."""
         if layer == len(self._layers):
             self._layers.append((key, value))
             self._memory.append((key.array, value.array))
@@ -66,7 +68,7 @@ def _extended(memory: Array, known: Tensor, new: Tensor) -> Array:
 def causal_attention(
     query: Tensor, key: Tensor, value: Tensor, layer: int, cache: KeyValueCache | None, dropout: float = 0.0
 ) -> Tensor:
-    """Return attention of each token to itself and earlier ones, including those in the cache, which is extended.
+    """Return attention of each token to itself and earlier tokens, cached tokens included; extend the cache.
 
     Shape: query ``(N, H, T, C)``, key and value ``(N, K, T, C)`` with K dividing H, to ``(N, H, T, C)``.
     """

@@ -38,10 +38,10 @@ class GPT2(nn.Module):
     Args:
         vocabulary: the number of tokens.
         context: the maximum number of positions.
-        layers, heads, channels: the size of the transformer.
+        layers, heads, channels: the numbers of blocks, of attention heads and of channels.
         hidden: features in a block's MLP, by default ``4 * channels``.
         dropout: the dropout probability of embeddings, attention and residual branches.
-        eps: the eps of the layer norms.
+        eps: added to the variances in the layer norms.
 
     Shape: tokens ``(N, T)`` to logits ``(N, T, vocabulary)``; with a ``KeyValueCache`` as second argument, T plus the
     cache's length is at most ``context``. With ``last=True`` only the logits of the last token are computed.
@@ -70,7 +70,7 @@ class GPT2(nn.Module):
     ) -> None:
         super().__init__()
         if channels % heads:
-            raise ValueError(f"GPT2: {heads} heads do not divide {channels} channels")
+            raise ValueError(f"GPT2: channels={channels} must be divisible by heads={heads}")
         self.context = context
         self.token = nn.Embedding(vocabulary, channels)
         self.position = nn.Embedding(context, channels)

@@ -21,7 +21,7 @@ from .llama import Llama
 
 
 class CausalSelfAttention(nn.Module):
-    """Multi-head attention of each position to itself and earlier ones: ``(N, T, C)`` to ``(N, T, C)``."""
+    """Multi-head attention of each position to itself and earlier positions: ``(N, T, C)`` to ``(N, T, C)``."""
 
     def __init__(self, channels: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ class CharTransformer(nn.Module):
     ) -> None:
         super().__init__()
         if channels % heads:
-            raise ValueError(f"CharTransformer: {heads} heads do not divide {channels} channels")
+            raise ValueError(f"CharTransformer: channels={channels} must be divisible by heads={heads}")
         self.context = context
         self.token = nn.Embedding(vocabulary, channels)
         self.position = nn.Embedding(context, channels)
@@ -153,17 +153,17 @@ def generate(
     stop: int | None = None,
     random: np.random.Generator | None = None,
 ) -> list[int]:
-    """Sample characters one by one, each from ``softmax(logits / temperature)`` given the previous ones.
+    """Sample characters one by one, each from ``softmax(logits / temperature)`` given the previous characters.
 
     Args:
         model: maps characters ``(1, T)`` to logits ``(1, T, vocabulary)``; has a ``context``. GPT2 and Llama are called
             with a ``KeyValueCache``, so that a step computes one character only, until the context is full.
         prompt: the characters to continue, at least one.
         length: the number of characters to sample.
-        temperature: below 1, likely characters become likelier; 0 takes the most likely one.
+        temperature: below 1, likely characters become likelier; 0 takes the most likely character.
         top_k: sample only from the k most likely characters.
         stop: stop after this character.
-        random: the random generator; by default one with a seed from the operating system.
+        random: the random generator; by default a generator with a seed from the operating system.
 
     Returns:
         The sampled characters, without the prompt.

@@ -26,7 +26,7 @@ def rotary_frequencies(channels: int, base: float, scaling: Mapping[str, Any] | 
         base: the base of the frequencies.
         scaling: the scaling for longer contexts: ``{"rope_type": "linear", "factor": 2.0}``, or "llama3" with
             "factor", "low_freq_factor", "high_freq_factor" and "original_max_position_embeddings", or "factors" with
-            "factors", by which the frequencies are divided.
+            "factors", the numbers by which the frequencies are divided.
 
     Raises:
         ValueError: an unknown ``rope_type``.
@@ -91,7 +91,7 @@ class Llama(nn.Module):
         groups: heads of keys and values, each for ``heads / groups`` query heads; by default ``heads``.
         hidden: features in a block's gated unit.
         head: channels of one head, by default ``channels / heads``.
-        eps: the eps of the RMS norms.
+        eps: added to the mean squares in the RMS norms.
         base: the base of the frequencies of the rotary position embeddings.
         scaling: the scaling of these frequencies, see ``rotary_frequencies``.
         biases: whether the four Linear layers of attention have biases.
@@ -131,9 +131,9 @@ class Llama(nn.Module):
         super().__init__()
         groups = heads if groups is None else groups
         if head is None and channels % heads:
-            raise ValueError(f"Llama: {heads} heads do not divide {channels} channels")
+            raise ValueError(f"Llama: channels={channels} must be divisible by heads={heads}")
         if heads % groups:
-            raise ValueError(f"Llama: {groups} heads of keys and values do not divide {heads} heads")
+            raise ValueError(f"Llama: heads={heads} must be divisible by groups={groups}")
         self.context = context
         self.size = head = channels // heads if head is None else head
         self.frequencies = rotary_frequencies(head, base, scaling)

@@ -74,7 +74,8 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
         return sqrt(2.0 / (1 + (0.01 if param is None else param) ** 2))
     gains = {"tanh": 5.0 / 3, "relu": sqrt(2.0), "selu": 3.0 / 4}
     if nonlinearity not in gains:
-        raise ValueError(f"calculate_gain: unsupported nonlinearity {nonlinearity!r}")
+        known = ", ".join([*linear, "leaky_relu", *gains])
+        raise ValueError(f"calculate_gain: unsupported nonlinearity {nonlinearity!r}; expected one of {known}")
     return gains[nonlinearity]
 
 
@@ -84,7 +85,7 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generato
 
     Args:
         tensor: written in place and returned, of any shape and a floating dtype.
-        a, b: the bounds.
+        a, b: the lower and the upper bound.
         generator: the source of random numbers; the global one by default.
 
     Raises:
@@ -102,7 +103,7 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Gene
     """Fill a Tensor with normal numbers of mean ``mean`` and standard deviation ``std``.
 
     Args:
-        mean, std: mean and standard deviation.
+        mean, std: mean and standard deviation of the drawn numbers.
 
     Raises:
         RuntimeError: ``std`` is negative.
@@ -180,7 +181,7 @@ def constant_(tensor: Tensor, val: float) -> Tensor:
 
     Args:
         tensor: written in place and returned, of any shape and dtype.
-        val: the number.
+        val: the value of every element.
 
     >>> rg.nn.init.constant_(rg.empty(2), 0.5)
     tensor([0.5, 0.5])
@@ -321,7 +322,7 @@ def kaiming_uniform_(
 
     Args:
         a: the negative slope of a leaky relu.
-        mode: ``"fan_in"`` preserves the variance of activations, ``"fan_out"`` that of gradients.
+        mode: ``"fan_in"`` preserves the variance of activations, ``"fan_out"`` the variance of gradients.
         nonlinearity: the activation function after the layer; see ``calculate_gain``.
 
     Raises:

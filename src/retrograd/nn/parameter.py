@@ -83,7 +83,7 @@ _swap_on_conversion = False
 
 
 def set_overwrite_module_params_on_conversion(value: bool) -> None:
-    """Set whether ``Module.to`` and similar methods create new Parameters (default: False, modify them)."""
+    """Set whether ``Module.to`` and other casts create new Parameters instead of changing them (default: False)."""
     global _overwrite_on_conversion
     _overwrite_on_conversion = value
 

@@ -35,7 +35,7 @@ class Step:
         return f1
 
     def has_history_of_now(self) -> bool:
-        """Return whether a value computed now can be cached: not if the step is recorded, but grad mode is off now."""
+        """Return whether a value computed now may be cached: not while grad mode is off, if the step has a history."""
         return modes.grad_enabled or not any(k._requires for k in self.stages.ks[-1])
 
 
@@ -138,7 +138,7 @@ def moved(system: System, start: float | Tensor, y: Leaves, end: float | Tensor)
     This is one step of the classical fourth-order method of length ``end - start``, which is zero, so the derivatives
     up to order 4 are those of the solution that is y at ``start``, evaluated at ``end``.
     """
-    h: Any = end - start  # a Tensor, because start or end is one
+    h: Any = end - start  # a Tensor, because start or end is a Tensor
 
     def plus(weight: float, k: Leaves) -> Leaves:
         return [a + (h * weight).astype(b.dtype) * b for a, b in zip(y, k, strict=True)]

@@ -29,10 +29,10 @@ MAX_ITERATIONS = 10
 
 
 class ImplicitMethod(ExplicitMethod):
-    """An ESDIRK method: the first stage is explicit, the others have one coefficient on the diagonal.
+    """An ESDIRK method: the first stage is explicit, the other stages share one coefficient on the diagonal.
 
     Args:
-        rtol, atol: tolerances of the integration; the Newton iterations end below a hundredth of them.
+        rtol, atol: tolerances of the integration; Newton iterations end at 1/100 of the tolerances.
     """
 
     interpolates = compiles = False

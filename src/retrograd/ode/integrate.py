@@ -64,13 +64,13 @@ def solve(
         events: a function ``g(t, y, *args)`` or a sequence of them; the times at which g crosses zero are found, and
             differentiated by the implicit function theorem. With the attribute ``g.terminal = True`` the first crossing
             ends the integration; ``g.direction`` > 0 (< 0) restricts crossings to those where g ascends (descends).
-        dense: ``solution(t)`` interpolates.
+        dense: whether ``solution(t)`` can return states between the times ``t``.
         every_step: return the solution at the end of every step, too.
         adjoint: how the backward pass gets the values of the forward pass. "direct" records all steps. "checkpoint"
-            saves states at about the square root of the number of steps, and computes the others again. "backsolve"
-            integrates backward in time with memory that does not grow with the number of steps; its gradient has the
-            error of that integration, and f may read Tensors that require grad only through args or, if f is a module,
-            as its parameters.
+            saves states at about the square root of the number of steps, and computes the other states again.
+            "backsolve" integrates backward in time with memory that does not grow with the number of steps; its
+            gradient has the error of that integration, and f may read Tensors that require grad only through args or,
+            if f is a module, as its parameters.
 
     Returns:
         A ``Solution``.
@@ -126,8 +126,8 @@ def solve(
         return _finished(system, chosen, control, times, states, [[] for _ in functions], 0, None)
     if modes.tracer is not None and (steps is None or functions or not chosen.compiles):
         modes.tracer.breaks(
-            f"ode.solve with method={chosen.name!r}, steps={steps} and {len(functions)} events does what depends on "
-            "values; pass steps=N to an explicit method or to 'rodas5p', and no events, to compile the loop"
+            f"ode.solve with method={chosen.name!r}, steps={steps} and {len(functions)} events runs operations that "
+            "depend on values; pass steps=N to an explicit method or to 'rodas5p', and no events, to compile the loop"
         )
     if adjoint == "checkpoint" and modes.grad_enabled:
         with no_grad():

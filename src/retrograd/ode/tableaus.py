@@ -22,7 +22,7 @@ class Tableau:
     """A Runge-Kutta method: ``k_i = f(t + c_i h, y + h sum_j a_ij k_j)``, ``y_new = y + h sum_i b_i k_i``.
 
     Attributes:
-        e: the weights of the error estimate ``h sum_i e_i k_i``, None for methods without.
+        e: the weights of the error estimate ``h sum_i e_i k_i``, None for methods without an estimate.
         interpolant: per stage the coefficients of theta, theta^2, ... in the weight of k_i at ``t + theta h``.
         third: the weights of a second error estimate.
         extra: c and a of the stages that only the interpolant needs.

@@ -182,7 +182,7 @@ class NAdam(Optimizer):
     ``u = (1 - mu_t) / (1 - M_t) * g + mu_(t+1) / (1 - M_(t+1)) * m``.
 
     Args:
-        weight_decay: L2 penalty, or the decoupled weight decay.
+        weight_decay: the factor of the L2 penalty or, with ``decoupled_weight_decay``, of the weight decay.
         momentum_decay: the rate at which ``mu_t`` grows to ``beta1``.
         decoupled_weight_decay: multiply the parameters by ``1 - lr * weight_decay``, as AdamW does.
 
@@ -237,7 +237,7 @@ class RAdam(Optimizer):
     r"""Adam with a rectification of the variance of the adaptive learning rate; momentum alone in the first steps.
 
     With ``rho = 2 / (1 - beta2) - 1`` and ``rho_t = rho - 2 t beta2^t / (1 - beta2^t)``: for ``rho_t > 5`` Adam's
-    step times ``sqrt((rho_t - 4)(rho_t - 2) rho / ((rho - 4)(rho - 2) rho_t))``, before that
+    step times ``sqrt((rho_t - 4)(rho_t - 2) rho / ((rho - 4)(rho - 2) rho_t))``, in earlier steps
     ``p -= lr * m / (1 - beta1^t)``.
 
     Source: Liu et al., On the variance of the adaptive learning rate and beyond, 2020.

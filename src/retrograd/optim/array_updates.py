@@ -74,7 +74,7 @@ class Unscaled:
     def take(self, gradients: Sequence[Array]) -> float:
         """Return the factor by which the caller must multiply these gradients in its own loop.
 
-        The factor is 1 if a gradient was taken before or occurs twice; the others are then multiplied here.
+        If a gradient was taken before or occurs twice, the factor is 1, and this method multiplies the other gradients.
         """
         found = [self.waiting.pop(id(array), None) for array in gradients]
         if all(array is not None for array in found):

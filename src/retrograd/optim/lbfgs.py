@@ -41,7 +41,7 @@ class LBFGS(Optimizer):
         max_iter: iterations per ``step``.
         max_eval: calls of the closure per ``step``; by default ``max_iter * 5 / 4``.
         tolerance_grad: stop when the largest absolute gradient is below this bound.
-        tolerance_change: stop when the loss or the parameters change by less.
+        tolerance_change: stop when the loss or the parameters change by less than this bound.
         history_size: the number of pairs to store.
         line_search_fn: None or ``"strong_wolfe"``.
 

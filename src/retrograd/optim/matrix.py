@@ -32,10 +32,10 @@ class Adafactor(Optimizer):
     ``p -= max(eps2, rms(p)) * min(lr, 1 / sqrt(t)) * U / max(1, rms(U) / d)``.
 
     Args:
-        lr: bounds the relative step size.
+        lr: the upper bound of the relative step size.
         beta2_decay: the exponent in the weight of the averages.
         eps: lower bounds of the second moment (None: machine epsilon) and of the parameter's root mean square.
-        d: clips the root mean square of the update.
+        d: the bound to which the root mean square of the update is clipped.
         weight_decay: decoupled, ``p <- (1 - lr * weight_decay) * p``.
         maximize: maximize instead of minimizing.
 
@@ -59,7 +59,7 @@ class Adafactor(Optimizer):
         beta2_decay: Annotated[float, Range("<= 0", lambda x: x <= 0)] = -0.8,
         eps: Annotated[
             tuple[float | None, float],
-            Range("None or >= 0, and >= 0", lambda eps: (eps[0] is None or eps[0] >= 0) and eps[1] >= 0),
+            Range("(None or >= 0, >= 0)", lambda eps: (eps[0] is None or eps[0] >= 0) and eps[1] >= 0),
         ] = (None, 1e-3),
         d: Annotated[float, Range(">= 1", lambda x: x >= 1)] = 1.0,
         weight_decay: NotNegative = 0.0,

@@ -53,7 +53,7 @@ def minimize(
             dataclasses). A number, or a list of numbers, is an array of float64, as for SciPy.
         args: further arguments of ``fun``.
         method: a name of SciPy; by default BFGS, L-BFGS-B with bounds, or SLSQP with constraints.
-        hess: form the whole Hessian for methods that can use products.
+        hess: form the whole Hessian even for methods that can use Hessian-vector products.
         bounds: ``scipy.optimize.Bounds``, or a pair ``(lower, upper)`` for each number, in order, with None for no
             bound; or a container like ``x0`` with one pair for each Tensor: numbers, or arrays that broadcast to it.
         constraints: as for SciPy: dictionaries, ``LinearConstraint`` (of the numbers in order) and
@@ -301,7 +301,7 @@ def _constraints(constraints: Any, nest: _Nest, optimize: Any) -> Any:
             )
         elif isinstance(given, dict):
             if not callable(given.get("fun")):
-                raise ValueError(f"minimize: {name} must have a function under 'fun'")
+                raise ValueError(f"minimize: the dictionary {name} must have a function under the key 'fun'")
             function = _Function(name, partial(_with, given["fun"], given.get("args", ())), nest)
             found.append({"type": given.get("type"), "fun": function.values, "jac": function.jacobian})
         else:

@@ -134,7 +134,7 @@ class Optimizer:
 
     Raises:
         TypeError: a parameter is not a Tensor, or ``params`` is a set, whose order changes from run to run.
-        ValueError: there are no parameters, one is not a leaf or in two groups, or only some have names.
+        ValueError: there are no parameters, a parameter is not a leaf or is in two groups, or only some have names.
 
     >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
     >>> optimizer = rg.optim.SGD([x], lr=0.1)
@@ -207,7 +207,7 @@ class Optimizer:
     def add_param_group(self, param_group: ParamGroup) -> None:
         """Add a group of parameters, ``{"params": ..., "lr": ...}``; missing options have their defaults."""
         if modes.tracer is not None:  # a replay would not create a new optimizer or group
-            modes.tracer.breaks("it makes an optimizer, or adds a parameter group to one")
+            modes.tracer.breaks("it creates an optimizer or adds a parameter group")
         me = type(self).__name__
         if not isinstance(param_group, dict):
             raise TypeError(f"{me}: param_group must be a dict, but got {type(param_group)}")

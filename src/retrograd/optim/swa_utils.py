@@ -76,7 +76,7 @@ def _check_decay(decay: float) -> None:
 
 
 class AveragedModel(Module):
-    """A copy of a model whose parameters are averages of the model's, by default their mean.
+    """A copy of a model with the averages of its parameters at all calls of ``update_parameters``, by default the mean.
 
     Args:
         model: the model; its copy is the attribute ``module``.
@@ -167,7 +167,7 @@ def update_bn(loader: Iterable[Any], model: Module, device: object = None) -> No
 
 
 class SWALR(LRScheduler):
-    """Anneal the learning rate to a fixed value in ``anneal_epochs`` epochs, and keep it.
+    """Anneal the learning rate to a fixed value in ``anneal_epochs`` epochs, then keep that value.
 
     Args:
         optimizer: the optimizer whose learning rates change.

@@ -245,7 +245,7 @@ def _line(self: Family, off: ArrayLike, scl: ArrayLike) -> Tensor:
 
 
 def _companion(self: Family, c: ArrayLike) -> Tensor:
-    """Return the companion matrix: that of ``P[n]``, minus multiples of ``c[i] / c[n]`` in the last column."""
+    """Return the companion matrix of ``P[n]``, minus multiples of ``c[i] / c[n]`` in the last column."""
     (x,) = _series(c)
     n = len(x) - 1
     if n < 1:
@@ -317,7 +317,7 @@ def _converted(self: Family, name: str, c: ArrayLike) -> Tensor:
     return _along(self.matrix(name, len(x)), x)
 
 
-_tensor = tensor  # a parameter of NumPy's has this name
+_tensor = tensor  # NumPy's function has a parameter of this name
 
 _FUNCTIONS: dict[str, Callable[..., object]] = {
     "add": _add, "companion": _companion, "der": _der, "div": _div, "fit": _fit, "fromroots": _fromroots,

@@ -100,7 +100,9 @@ def uniform(
     True
     """
     kind = _real("uniform", dtype)
-    digits = 8 if kind.kind == "V" else {2: 11, 4: 24, 8: 53}[kind.itemsize]  # so few that rounding never gives 1
+    digits = (
+        8 if kind.kind == "V" else {2: 11, 4: 24, 8: 53}[kind.itemsize]
+    )  # so few digits that rounding never gives 1
     words = _words(_checked("uniform", key), _lengths(shape))
     numbers = _fractions(words, digits).to(dtype=kind)
     if type(minval) is float and type(maxval) is float and (minval, maxval) == (0.0, 1.0):

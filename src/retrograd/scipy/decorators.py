@@ -139,14 +139,14 @@ def differentiable(
 ) -> Callable[[Decorated], Decorated]:
     """Decorate a function with the name and signature of SciPy's so that it accepts Tensors.
 
-    Without a Tensor among the arguments, SciPy's function is called instead. If all Tensors have integers, which have
-    no derivative, SciPy's result is returned as Tensors, in SciPy's dtypes. If the decorated function fails and SciPy's
-    function fails for the same numbers, SciPy's error is raised.
+    Without a Tensor among the arguments, SciPy's function is called instead. If all Tensors contain integers, which
+    have no derivative, SciPy's result is returned as Tensors, in SciPy's dtypes. If the decorated function fails and
+    SciPy's function fails for the same numbers, SciPy's error is raised.
 
-    SciPy's function is called before the decorated one if a Tensor has no elements, since the derivative is then zero,
-    or if the first argument is a 0-d Tensor. SciPy's function is called after the decorated one if that raised
-    NotImplementedError, or another error on complex numbers or 0-d Tensors; its result is returned if no argument
-    requires a gradient.
+    SciPy's function is called before the decorated function if a Tensor has no elements, since the derivative is then
+    zero, or if the first argument is a 0-d Tensor. SciPy's function is called after the decorated function if that
+    raised NotImplementedError, or another error on complex numbers or 0-d Tensors; SciPy's result is returned if no
+    argument requires a gradient.
 
     Args:
         module: the module of SciPy's function, ``"scipy.linalg"``.
@@ -236,7 +236,7 @@ def _depending(result: object, total: Tensor) -> object:
 
 
 def _is_determined(result: object, given: list[Array], images: bool) -> bool:
-    """Return whether SciPy has initialized the memory of its result, for arguments with an empty array among them.
+    """Return whether SciPy has initialized the memory of its result, if an argument is an empty array.
 
     Functions of ``ndimage`` return uninitialized memory for an empty image, some filters and solvers for an empty
     argument.
@@ -283,11 +283,11 @@ def has_function(values: Iterable[object]) -> bool:
 
 
 def is_constant(values: Iterable[object], floats: bool = False) -> bool:
-    """Return whether all Tensors have integers or bools, and no value is a function, which may read other Tensors.
+    """Return whether all Tensors contain integers or bools, and no value is a function, which may read other Tensors.
 
     Args:
         values: the arguments of a call.
-        floats: Tensors that do not require a gradient are constant, too.
+        floats: also treat floating Tensors that do not require a gradient as constant.
     """
     for value in values:
         if isinstance(value, Tensor):

@@ -39,7 +39,7 @@ _METHODS = {
 
 
 def _is_ours(fun: Function, *values: object, call: Callable[[], object]) -> bool:
-    """Return whether the values or the result of ``call()`` contain a Tensor, as if the function reads one."""
+    """Return whether the values or the result of ``call()`` contain a Tensor (the result, if ``fun`` reads one)."""
     if has_tensor(values):
         return True
     with no_grad():
@@ -168,7 +168,7 @@ def odeint(
     printmessg: int = 0,
     tfirst: bool = False,
 ) -> Tensor | Array | tuple[Array, dict[str, object]]:
-    """Solve an initial value problem at the times ``t``, as scipy.integrate.odeint; ``func(y, t, *args)``.
+    """Solve an initial value problem at the times ``t``, as scipy.integrate.odeint: ``dy/dt = func(y, t, *args)``.
 
     The method is ``dopri8`` of ``retrograd.ode``, or ``kvaerno5`` if ``dopri8`` needs more than 500 steps per time.
 
@@ -254,7 +254,7 @@ def quad(
     if not done:
         warnings.warn(
             f"quad: the estimated error is {error:.3g} after {limit} subintervals; the integral may "
-            "diverge, or its integrand be singular: give its singular points, or raise limit",
+            "diverge, or its integrand may be singular: pass its singular points as points, or a larger limit",
             scipys("scipy.integrate").IntegrationWarning,
             stacklevel=2,
         )
@@ -274,7 +274,7 @@ def quad_vec(
     limit: int = 10_000,
     **options: Any,
 ) -> tuple[Tensor | Array, float]:
-    """Return the integral of a function that returns an array, and an error, as scipy.integrate.quad_vec.
+    """Return the integral of a function that returns an array, and its estimated error, as scipy.integrate.quad_vec.
 
     >>> from retrograd.scipy import integrate
     >>> a = rg.tensor([1.0, 2.0], requires_grad=True)
@@ -356,7 +356,9 @@ def _samples(y: ArrayLike, x: ArrayLike | None, dx: ArrayLike, axis: int) -> tup
     points = floating_tensor(x)
     points = points if points.ndim == 1 else points.movedim(axis, -1)
     if points.shape[-1] != values.shape[-1]:
-        raise ValueError(f"x has {points.shape[-1]} points and y {values.shape[-1]} along axis {axis}")
+        raise ValueError(
+            f"x and y must have equal lengths along axis {axis}, got {points.shape[-1]} and {values.shape[-1]}"
+        )
     return values, points[..., 1:] - points[..., :-1]
 
 

@@ -100,7 +100,7 @@ def one_number(caller: str, x: Tensor) -> float:
     if x.array.size != 1:
         raise ValueError(f"{caller}: limits must be single numbers, got {describe(x)}")
     if len(set(np.isinf(values).tolist())) > 1:
-        raise ValueError(f"{caller}: inside vmap a limit is infinite for all examples or for none")
+        raise ValueError(f"{caller}: inside vmap a limit must be infinite for all examples or for none")
     return float(values[0]) if values.size else 0.0
 
 

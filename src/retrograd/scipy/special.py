@@ -330,7 +330,7 @@ def assoc_legendre_p(
     """
     _only_values("assoc_legendre_p", diff_n)
     if branch_cut != 2 or norm:
-        raise NotImplementedError("scipy.special.assoc_legendre_p of Tensors: only branch_cut=2 and norm=False")
+        raise NotImplementedError("scipy.special.assoc_legendre_p of Tensors: branch_cut must be 2 and norm False")
     return _at(_ASSOC_LEGENDRE, n, m, z)[None]
 
 

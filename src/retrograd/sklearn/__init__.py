@@ -1,7 +1,7 @@
 """Networks as scikit-learn estimators with skorch's names, for use in pipelines and searches; they can be pickled.
 
-``net`` has ``NeuralNet``, ``estimators`` the classifier and the regressor, ``callbacks`` and ``splits`` skorch's
-classes of that kind. No other package imports this one.
+``net`` has ``NeuralNet``, ``estimators`` the classifier and the regressor, ``callbacks`` skorch's callbacks and
+``splits`` its validation splits. No other package imports this one.
 """
 
 from importlib.util import find_spec

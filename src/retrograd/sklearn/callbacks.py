@@ -114,7 +114,7 @@ class LRScheduler(Callback):
         policy: the scheduler class or its name.
         monitor: the measure that ``ReduceLROnPlateau`` reads.
         step_every: ``"epoch"`` or ``"batch"``.
-        kwargs: arguments of the class.
+        kwargs: arguments of the scheduler class.
 
     Raises:
         ValueError: ``policy`` or ``step_every`` is unknown.
@@ -128,7 +128,7 @@ class LRScheduler(Callback):
         self, policy: Any = "StepLR", monitor: str = "train_loss", step_every: str = "epoch", **kwargs: Any
     ) -> None:
         if isinstance(policy, str) and not hasattr(lr_scheduler, policy):
-            raise ValueError(f"LRScheduler: optim.lr_scheduler has no {policy!r}")
+            raise ValueError(f"LRScheduler: policy must be a scheduler of optim.lr_scheduler, got {policy!r}")
         if step_every not in ("epoch", "batch"):
             raise ValueError(f"LRScheduler: step_every must be 'epoch' or 'batch', got {step_every!r}")
         self.policy, self.monitor, self.step_every, self.kwargs = policy, monitor, step_every, kwargs

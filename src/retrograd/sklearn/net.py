@@ -241,7 +241,8 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
             given = Perceptron
             if not hasattr(self, "_shape"):
                 raise ValueError(
-                    f"{type(self).__name__}: the default module needs an array X; call fit with one, or pass a module"
+                    f"{type(self).__name__}: the default module needs an array X; call fit with an array, "
+                    "or pass a module"
                 )
             options = {"inputs": prod(self._shape), "outputs": self._outputs(), **options}
             return given(**options).to(self._dtype)
@@ -486,7 +487,7 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
 
 
 def _first(output: Any) -> Any:
-    """Return a module's output; of a tuple the first element, as in skorch."""
+    """Return a module's output, or its first element if it is a tuple, as in skorch."""
     return output[0] if isinstance(output, tuple) else output
 
 

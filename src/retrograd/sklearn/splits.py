@@ -58,7 +58,7 @@ def predefined_split(dataset: object) -> Predefined:
 
 
 class Predefined:
-    """The result of ``predefined_split``: validation samples apart from the training samples."""
+    """The result of ``predefined_split``: validation samples that are separate from the training samples."""
 
     def __init__(self, dataset: Any) -> None:
         self.dataset = dataset

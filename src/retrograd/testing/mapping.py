@@ -36,7 +36,7 @@ EXAMPLES = 2
 MOST_CALLS = 6  # the maximum number of calls per operator; of more calls, every second, third, ... call is checked
 SCALE = 0.97  # the factor of the second example, chosen so that its values stay in the operator's domain
 
-# ``vmap`` calls these once per example, since the shape of the result depends on values.
+# ``vmap`` calls these operators once per example, since the shape of the result depends on values.
 SHAPED_BY_VALUES = {"argwhere", "bincount", "repeat_interleave"}
 # The operators that raise an error for some mapped arguments, as torch.func does, with the reason.
 REFUSED = {
@@ -49,7 +49,7 @@ REFUSED = {
     "sparse_coo_tensor": "the examples of a mapped sparse Tensor share their indices",
     "sparse_csc_tensor": "the examples of a mapped sparse Tensor share their indices",
     "sparse_csr_tensor": "the examples of a mapped sparse Tensor share their indices",
-    "Tensor.copy_": "a Tensor that is the same for all examples cannot hold a value of each",
+    "Tensor.copy_": "a Tensor that is the same for all examples cannot store a value per example",
     "poisson": "randomness='same' cannot draw from rates that differ",
     # Of retrograd.scipy:
     **dict.fromkeys(
@@ -248,7 +248,7 @@ def as_function(program: Program) -> tuple[list[Any], Function]:
 
 
 def _examples(array: Array, arrays: list[object], index: int, function: Function, base: list[Tensor]) -> list[Array]:
-    """Return two values of one argument: its own, and another one that the operator accepts."""
+    """Return two values of one argument: its own, and another value that the operator accepts."""
     if array.dtype.kind in "fc":
         return [array, (array * SCALE).astype(array.dtype)]
     other = np.flip(array).copy() if array.dtype.kind != "b" else ~array

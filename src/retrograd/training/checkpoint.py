@@ -25,7 +25,7 @@ VERSION = 1
 
 
 class CheckpointError(RuntimeError):
-    """A checkpoint is truncated, damaged, or belongs to another kind of training."""
+    """A checkpoint is truncated or damaged, or has other parts than this training run."""
 
 
 class Progress(NamedTuple):
@@ -41,7 +41,7 @@ class Progress(NamedTuple):
 
 
 class Checkpoint:
-    """Saves and resumes a training run, whose losses are bit for bit those of an uninterrupted run.
+    """Saves and resumes a training run; its losses are bitwise equal to those of an uninterrupted run.
 
     With several processes, all of them call ``save`` and ``resume``: rank 0 writes and reads, and the state of a
     sharded optimizer is gathered, so that the file does not depend on the number of processes.
@@ -51,11 +51,12 @@ class Checkpoint:
     program that reads safetensors finds the weights as ``model.weight`` and so on.
 
     Args:
-        path: the file.
+        path: the name of the checkpoint file.
         model: the trained module.
-        optimizer: its optimizer.
+        optimizer: the optimizer of the model.
         scheduler: the learning-rate scheduler.
-        loader: the ``DataLoader``, which continues after its last batch. Any of these four may be None.
+        loader: the ``DataLoader``, which continues after its last batch. Model, optimizer,
+            scheduler and loader may be None.
         generators: further random generators that the training uses (``retrograd.Generator`` or NumPy's), by name.
         **parts: anything else with ``state_dict`` and ``load_state_dict``, such as an average of the weights.
 
@@ -96,7 +97,7 @@ class Checkpoint:
                 raise TypeError(f"Checkpoint: {name}, a {type(part).__name__}, needs state_dict and load_state_dict")
         self.generators = dict(generators or {})
         for generator in self.generators.values():
-            numpy_generator(generator)  # raises for other types
+            numpy_generator(generator)  # raises TypeError if this is not a generator
 
     def save(self, step: int, metadata: Mapping[str, object] | None = None) -> None:
         """Write the state of the run after ``step`` steps, with JSON metadata.

@@ -73,9 +73,9 @@ class Loop:
         step: a function that takes a batch and returns a dictionary of mean values, including ``"loss"``, and the
             number of examples in the batch.
         loader: the batches, iterated once per epoch; it has a length.
-        steps: the number of steps.
+        steps: the total number of training steps.
         evaluate: a function that returns further values for the history, such as the accuracy on a test set.
-        checkpoint: the file; by default none is written.
+        checkpoint: the name of the checkpoint file; by default no checkpoint is written.
         metadata: JSON data for the checkpoint.
         **parts: other parts of the checkpoint (see ``Checkpoint``): ``model``, ``optimizer``, ``scheduler`` ...
 
@@ -140,7 +140,7 @@ class Loop:
         Raises:
             Interrupted: after Ctrl-C.
             DivergenceError: a loss is infinite or NaN. The previous checkpoint is kept.
-            OSError: the checkpoint cannot be written; the previous one is kept.
+            OSError: the checkpoint cannot be written; the previous checkpoint is kept.
         """
         with _interrupts() as interrupted, silent():  # DivergenceError reports a loss that overflows
             while self.completed < self.steps:
@@ -176,10 +176,10 @@ class Loop:
             self.saved = self.completed
 
     def resume(self, path: Path | None = None) -> bool:
-        """Continue from the checkpoint, or from another one at ``path``; return False if there is none.
+        """Continue from the loop's checkpoint, or from the file ``path``; return False if there is none.
 
         Raises:
-            CheckpointError: the file is damaged, or belongs to another kind of training.
+            CheckpointError: the file is damaged, or has other parts than this run.
         """
         checkpoint = self._checkpoint if path is None else Checkpoint(path, **self._parts)
         progress = None if checkpoint is None else checkpoint.resume()
@@ -214,7 +214,9 @@ class Loop:
             }:
                 pass
             case _:
-                raise ValueError("Loop: expected completed, losses, history, seconds and means as state_dict has them")
+                raise ValueError(
+                    "Loop: the state must have completed, losses, history, seconds and means as from state_dict()"
+                )
         losses = np.asarray(losses)
         if completed < 0 or losses.shape != (completed,) or losses.dtype.kind not in "fiu":
             raise ValueError(f"Loop: the state has {completed} steps and losses of shape {losses.shape}")
@@ -222,7 +224,9 @@ class Loop:
             if not isinstance(row, dict) or not all(map(_is_number, row.values())) or row.keys() != history[0].keys():
                 raise ValueError(f"Loop: the state has an invalid row of the history: {row!r:.80}")
             if not isinstance(step := row.get("step"), int) or not 0 < step <= completed:
-                raise ValueError(f"Loop: the state has {completed} steps and a row of step {row.get('step')!r:.80}")
+                raise ValueError(
+                    f"Loop: the state has {completed} steps, but the history has a row of step {row.get('step')!r:.80}"
+                )
         meters = {}
         for name, mean in means.items():
             if not isinstance(mean, list) or len(mean) != 2 or not all(map(_is_number, mean)):

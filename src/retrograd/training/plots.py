@@ -32,7 +32,7 @@ def color(index: int) -> str:
 
 
 def available() -> bool:
-    """Return whether Matplotlib is installed and works; before 3.11 it fails for users without a home folder."""
+    """Return whether Matplotlib can be imported; before version 3.11 it fails for users without a home folder."""
     if importlib.util.find_spec("matplotlib") is None:
         return False
     try:

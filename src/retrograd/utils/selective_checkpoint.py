@@ -212,7 +212,7 @@ def create_selective_checkpoint_contexts(
 
     A policy is called for each operator, as ``policy(ctx, op, *args, **kwargs)``, and returns a ``CheckpointPolicy``,
     or True to save the result. ``op`` is the public function, such as ``rg.exp`` or ``nn.functional.linear``, or the
-    innermost one if calls are nested; ``ops.aten.exp.default`` is the same object. If the policy does not save the
+    innermost function if calls are nested; ``ops.aten.exp.default`` is the same object. If the policy does not save the
     result, it is called again with each alias: ``nn.functional.relu`` after ``rg.relu``, and PyTorch's operators for
     products, ``addmm`` or ``mm`` after ``linear``, ``mm`` or ``bmm`` after ``matmul``. For an operator that consists of
     several primitives, all their results are saved. Views, in-place writes, and operators inside ``vmap`` are always

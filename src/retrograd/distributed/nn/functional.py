@@ -164,7 +164,7 @@ def scatter(tensors: Sequence[Tensor], src: int = 0, group: object = None) -> Te
 
 
 def broadcast(tensor: Tensor, src: int = 0, group: object = None) -> Tensor:
-    """Return rank ``src``'s Tensor. Its gradient is the sum over all ranks on ``src``, and zero elsewhere."""
+    """Return rank ``src``'s Tensor. The gradient on ``src`` is the sum of all ranks' gradients, elsewhere zero."""
     return _Broadcast.apply(src, group, tensor)
 
 

@@ -18,7 +18,7 @@ from ..objects import gather_object
 
 
 class ZeroRedundancyOptimizer(Optimizer):
-    """Partition the optimizer state over the ranks: each updates its share of the parameters and broadcasts it.
+    """Partition the optimizer state over the ranks; each rank updates its share of the parameters and broadcasts it.
 
     Gradients must be equal on all ranks, as ``DistributedDataParallel`` ensures. The results equal those of
     ``optimizer_class`` on one process (ZeRO stage 1, Rajbhandari et al., 2020).
@@ -50,7 +50,9 @@ class ZeroRedundancyOptimizer(Optimizer):
     ) -> None:
         group = group_of(process_group)
         if group is None:
-            raise RuntimeError("ZeroRedundancyOptimizer: this rank is not a member of process_group")
+            raise RuntimeError(
+                "ZeroRedundancyOptimizer: this rank is not a member of process_group; create it on member ranks only"
+            )
         self.process_group = group
         # Take defaults from an instance of optimizer_class, which also checks the options.
         whole = optimizer_class(list(params), **defaults)

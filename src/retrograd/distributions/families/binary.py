@@ -1,4 +1,4 @@
-"""Distributions of successes and failures, by a probability or by log-odds, and of counts without an upper bound."""
+"""Distributions of successes and failures, given a probability or log-odds, and of counts without an upper bound."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ class Binomial(SuccessOdds):
     """The number of successes among n independent trials.
 
     Args:
-        total_count: ``n``.
+        total_count: n, the number of trials.
         probs: the probability of success; or
 
     >>> rg.distributions.Binomial(4, 0.5).log_prob(rg.tensor(2.0)).exp()

@@ -86,7 +86,7 @@ class Categorical(ClassWeights):
         logits: their logarithms.
 
     Raises:
-        ValueError: not exactly one of probs and logits, or they have no dimension or invalid values.
+        ValueError: not exactly one of probs and logits is passed, or the passed one is 0-d or has invalid values.
 
     >>> d = rg.distributions.Categorical(probs=rg.tensor([1.0, 3.0]))
     >>> d
@@ -108,7 +108,7 @@ class Categorical(ClassWeights):
 
     @property
     def mean(self) -> Tensor:
-        """NaN, since classes have no mean."""
+        """The mean; NaN, since classes have no mean."""
         return full(self._batch_shape, math.nan, dtype=self._param.dtype, device=self._param.device)
 
     variance = mean
@@ -196,7 +196,7 @@ class Multinomial(ClassWeights):
     """The number of times that each of K classes occurs in n independent draws.
 
     Args:
-        total_count: ``n``.
+        total_count: n, the number of draws.
 
     Raises:
         NotImplementedError: ``total_count`` is not an integer.

@@ -121,7 +121,7 @@ class MultivariateNormal(_WithCovariance):
         scale_tril: its lower Cholesky factor, which needs no decomposition.
 
     Raises:
-        ValueError: not exactly one matrix, or a parameter is invalid.
+        ValueError: not exactly one matrix is passed, or a parameter is invalid.
 
     >>> d = rg.distributions.MultivariateNormal(rg.zeros(2), rg.eye(2))
     >>> d.log_prob(rg.zeros(2))
@@ -308,7 +308,7 @@ class Wishart(_WithCovariance):
         scale_tril: its lower Cholesky factor.
 
     Raises:
-        ValueError: not exactly one matrix, df too small, or a parameter is invalid.
+        ValueError: not exactly one matrix is passed, df is too small, or a parameter is invalid.
 
     >>> rg.distributions.Wishart(rg.tensor(3.0), rg.eye(2)).mean
     tensor([[3., 0.],
@@ -361,7 +361,7 @@ class Wishart(_WithCovariance):
 
     @property
     def mode(self) -> Tensor:
-        """NaN where df <= p + 1."""
+        """The mode; NaN where df <= p + 1."""
         factor = self._matrix_df - self._event_shape[-1] - 1
         return choose(factor > 0, factor, math.nan) * self.covariance_matrix
 

@@ -19,7 +19,7 @@ from .real_line import Normal
 
 
 class Exponential(Distribution):
-    """The density rate exp(-rate x).
+    """The density ``rate exp(-rate x)``.
 
     Args:
         rate: positive; the mean is ``1 / rate``.
@@ -183,7 +183,7 @@ class InverseGamma(TransformedDistribution):
 
     @property
     def mean(self) -> Tensor:
-        """Infinite where concentration <= 1."""
+        """The mean; infinite where concentration <= 1."""
         a = choose(self.concentration > 1, self.concentration, 2.0)
         return choose(self.concentration > 1, self.rate / (a - 1), math.inf)
 
@@ -193,7 +193,7 @@ class InverseGamma(TransformedDistribution):
 
     @property
     def variance(self) -> Tensor:
-        """Infinite where concentration <= 2."""
+        """The variance; infinite where concentration <= 2."""
         a = choose(self.concentration > 2, self.concentration, 3.0)
         return choose(self.concentration > 2, self.rate.square() / ((a - 1).square() * (a - 2)), math.inf)
 
@@ -333,7 +333,7 @@ class Pareto(TransformedDistribution):
 
     @property
     def mean(self) -> Tensor:
-        """Infinite where alpha <= 1."""
+        """The mean; infinite where alpha <= 1."""
         alpha = self.alpha.clamp(min=1)
         return alpha * self.scale / (alpha - 1)
 
@@ -343,7 +343,7 @@ class Pareto(TransformedDistribution):
 
     @property
     def variance(self) -> Tensor:
-        """Infinite where alpha <= 2."""
+        """The variance; infinite where alpha <= 2."""
         alpha = self.alpha.clamp(min=2)
         return self.scale.square() * alpha / ((alpha - 1).square() * (alpha - 2))
 
@@ -354,7 +354,7 @@ class Pareto(TransformedDistribution):
 class GeneralizedPareto(Distribution):
     """The distribution function ``1 - (1 + c z)^(-1 / c)`` with ``z = (x - loc) / scale``.
 
-    It models by how much samples exceed a high threshold. With ``c = 0`` it is exponential.
+    The distribution models by how much samples exceed a high threshold. For ``c = 0`` it is exponential.
 
     Args:
         loc: the lower bound.
@@ -392,7 +392,7 @@ class GeneralizedPareto(Distribution):
 
     @property
     def mean(self) -> Tensor:
-        """NaN where the concentration is not below 1, as in PyTorch."""
+        """The mean; NaN where the concentration is not below 1, as in PyTorch."""
         finite = self.concentration < 1
         c = choose(finite, self.concentration, 0.5)
         return choose(finite, self.loc + self.scale / (1 - c), math.nan)
@@ -403,7 +403,7 @@ class GeneralizedPareto(Distribution):
 
     @property
     def variance(self) -> Tensor:
-        """NaN where the concentration is not below 1/2, as in PyTorch."""
+        """The variance; NaN where the concentration is not below 1/2, as in PyTorch."""
         finite = self.concentration < 0.5
         c = choose(finite, self.concentration, 0.25)
         return choose(finite, self.scale.square() / ((1 - c).square() * (1 - 2 * c)), math.nan)
@@ -460,19 +460,19 @@ class FisherSnedecor(Distribution):
 
     @property
     def mean(self) -> Tensor:
-        """NaN where df2 <= 2."""
+        """The mean; NaN where df2 <= 2."""
         df2 = choose(self.df2 > 2, self.df2, math.nan)
         return df2 / (df2 - 2)
 
     @property
     def mode(self) -> Tensor:
-        """NaN where df1 <= 2, as in PyTorch."""
+        """The mode; NaN where df1 <= 2, as in PyTorch."""
         df1 = choose(self.df1 > 2, self.df1, math.nan)
         return (df1 - 2) / df1 * self.df2 / (self.df2 + 2)
 
     @property
     def variance(self) -> Tensor:
-        """NaN where df2 <= 4."""
+        """The variance; NaN where df2 <= 4."""
         df2 = choose(self.df2 > 4, self.df2, math.nan)
         return 2 * df2.square() * (self.df1 + df2 - 2) / (self.df1 * (df2 - 2).square() * (df2 - 4))
 

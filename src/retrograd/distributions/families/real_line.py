@@ -233,7 +233,7 @@ class StudentT(Distribution):
 
     @property
     def variance(self) -> Tensor:
-        """Infinite where df <= 2, NaN where df <= 1."""
+        """The variance; infinite where df <= 2, NaN where df <= 1."""
         finite = self.df > 2
         df = choose(finite, self.df, 3.0)
         variance = choose(finite, self.scale.square() * df / (df - 2), math.inf)
@@ -295,7 +295,7 @@ class Uniform(Distribution):
 
     @property
     def mode(self) -> Tensor:
-        """NaN, since all numbers between the bounds are equally likely."""
+        """The mode; NaN, since all numbers between the bounds are equally likely."""
         return full_like(self.high, math.nan)
 
     @property
@@ -325,7 +325,7 @@ class VonMises(Distribution):
 
     Args:
         loc: the mean direction.
-        concentration: positive; a larger concentration is narrower.
+        concentration: positive; the larger, the closer samples are to ``loc``.
 
     Samples lie in ``[-pi, pi]`` and have gradients by implicit reparameterization, which PyTorch does not have.
 

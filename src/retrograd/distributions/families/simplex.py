@@ -52,7 +52,7 @@ class Beta(Distribution):
 
     @property
     def mode(self) -> Tensor:
-        """1 if both concentrations are below 1, where the density is infinite at both ends (as in PyTorch).
+        """The mode; 1 if both concentrations are below 1: the density is infinite at both ends (as in PyTorch).
 
         NaN if both are 1, where all numbers are equally likely.
         """
@@ -128,7 +128,7 @@ class Kumaraswamy(TransformedDistribution):
 
     @property
     def mode(self) -> Tensor:
-        """NaN where a concentration is below 1, or both are 1."""
+        """The mode; NaN where a concentration is below 1, or both are 1."""
         a, b = self.concentration1, self.concentration0
         unimodal = (a >= 1) & (b >= 1) & (a * b > 1)
         ratio = choose(unimodal, a - 1, 1.0) / choose(unimodal, a * b - 1, 1.0)
@@ -260,7 +260,7 @@ class Dirichlet(Distribution):
 
     @property
     def mode(self) -> Tensor:
-        """The first corner if all concentrations are below 1: the density is infinite at all corners."""
+        """The mode; the first corner of the simplex if all concentrations are below 1 (infinite density at corners)."""
         above = (self.concentration - 1).clamp(min=0)
         unbounded = (self.concentration < 1).all(-1, keepdim=True)
         first = eye(above.shape[-1], dtype=above.dtype, device=above.device)[0]

@@ -91,7 +91,7 @@ def _laplace(p: Laplace, q: Laplace) -> Tensor:
 
 @register_kl(Cauchy, Cauchy)
 def _cauchy(p: Cauchy, q: Cauchy) -> Tensor:
-    """From F. Chyzak and F. Nielsen, "A closed-form formula for the KL divergence between Cauchy ..." (2019)."""
+    """Return the formula of F. Chyzak and F. Nielsen, "A closed-form formula for the KL divergence ..." (2019)."""
     return ((p.scale + q.scale).square() + (p.loc - q.loc).square()).log() - (4 * p.scale * q.scale).log()
 
 

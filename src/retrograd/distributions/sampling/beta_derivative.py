@@ -1,9 +1,9 @@
 """The implicit derivative of beta and Dirichlet samples with respect to the concentrations.
 
-A component x of a Dirichlet sample is beta distributed, with its concentration a and the sum b of the others. It is
-reparameterized implicitly: dx/da = -(dF/da) / p, where F is the distribution function at x and p the density (M.
-Figurnov, S. Mohamed and A. Mnih, "Implicit reparameterization gradients", 2018). The other components share the
-remainder in the same proportions, so that
+A component x of a Dirichlet sample is beta distributed, with its concentration a and the sum b of the other
+concentrations. It is reparameterized implicitly: dx/da = -(dF/da) / p, where F is the distribution function at x and p
+the density (M. Figurnov, S. Mohamed and A. Mnih, "Implicit reparameterization gradients", 2018). The other components
+share the remainder in the same proportions, so that
 
     dx_i / da_j = D_j (delta_ij - x_i),  with  D_j = -(dF/da_j) / ((1 - x_j) p(x_j)).
 

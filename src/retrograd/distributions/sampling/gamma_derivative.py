@@ -135,7 +135,7 @@ _INCOMPLETE_GAMMA = elementwise(
 
 
 def incomplete_gamma(a: Tensor, x: Tensor) -> Tensor:
-    """Return P(a, x), the distribution function of gamma samples of shape a and rate 1, differentiable in both.
+    """Return P(a, x), the distribution function of gamma samples of shape a and rate 1, differentiable in a and x.
 
     Raises:
         RuntimeError: SciPy is not installed.

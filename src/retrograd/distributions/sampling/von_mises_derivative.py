@@ -35,7 +35,7 @@ def _circular_variance(k: Array) -> Array:
 
 
 def _integral(k: Array, z: Array, factor: Callable[[Array, Array], Array]) -> tuple[Array, Array]:
-    """Return the integral of ``factor(t) p(t) / p(z)`` over [0, abs(z)] or [abs(z), pi], and a mask of the former."""
+    """Return the integral of ``factor(t) p(t) / p(z)`` over [0, |z|] or [|z|, pi], and a mask of the first case."""
     variance = _circular_variance(k)
     angle = abs(z)
     here = np.sin(angle / 2) ** 2

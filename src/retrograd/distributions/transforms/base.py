@@ -309,8 +309,8 @@ class IndependentTransform(Transform):
     """Reinterpret batch dimensions of a transform as event dimensions: their log-determinants are summed.
 
     Args:
-        base_transform: the transform.
-        reinterpreted_batch_ndims: the number of these dimensions, in addition to those of the base's events.
+        base_transform: the transform whose dimensions are reinterpreted.
+        reinterpreted_batch_ndims: the number of batch dimensions that become event dimensions.
     """
 
     _compared = ("base_transform", "reinterpreted_batch_ndims")

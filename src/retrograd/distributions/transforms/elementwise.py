@@ -108,7 +108,7 @@ class SigmoidTransform(Transform):
 
 
 class SoftplusTransform(Transform):
-    """y = log(1 + exp(x)), x itself above 20.
+    """y = log(1 + exp(x)), and y = x for x above 20.
 
     >>> rg.distributions.SoftplusTransform()(rg.tensor([0.0]))
     tensor([0.6931])

@@ -62,8 +62,8 @@ class CatTransform(_JoinedTransform):
     """One transform per piece along ``dim``; the outputs are joined by ``rg.cat``.
 
     Args:
-        tseq: the transforms.
-        dim: the dimension.
+        tseq: one transform per piece.
+        dim: the dimension that is split into pieces.
         lengths: the lengths of the pieces, by default 1 each.
         cache_size: the size of the caches, 0 or 1.
 

@@ -183,7 +183,7 @@ class CorrCholeskyTransform(Transform):
         _need_dimensions(shape, 1)
         side = round((0.25 + 2 * shape[-1]) ** 0.5 + 0.5)
         if side * (side - 1) // 2 != shape[-1]:
-            raise ValueError(f"Input is not a flattened lower-diagonal number: {shape[-1]}")
+            raise ValueError(f"Input is not a flattened lower-diagonal number D (D - 1) / 2: {shape[-1]}")
         return Size((*shape[:-1], side, side))
 
     def inverse_shape(self, shape: Shape) -> Size:

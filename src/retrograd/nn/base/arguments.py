@@ -23,12 +23,12 @@ DESCRIPTIONS = {
     "bias": "whether a bias is added.",
     "device": "the device of the parameters, by default the default device.",
     "dtype": "the dtype of the parameters, by default the default dtype.",
-    "ignore_index": "targets of this class do not count.",
+    "ignore_index": "targets of this class do not contribute to the loss.",
     "inplace": "overwrite the input.",
     "out_channels": "the number C' of the output's channels.",
     "reduce": "deprecated form of ``reduction``.",
     "reduction": '``"none"``, ``"mean"`` or ``"sum"``.',
-    "return_indices": "return the maxima's places, too.",
+    "return_indices": "also return the positions of the maxima.",
     "size_average": "deprecated form of ``reduction``.",
 }
 

@@ -71,7 +71,7 @@ def register_module_forward_hook(
     """Call ``hook(module, args, output)`` after the forward of every module; its return value replaces the output.
 
     Args:
-        hook: the function.
+        hook: the function to call.
         with_kwargs: call ``hook(module, args, kwargs, output)``.
         always_call: also call ``hook`` after an error in a pre-hook, the forward or an earlier hook, with output None.
     """

@@ -43,7 +43,7 @@ class LazyModuleMixin(Module):
         return any(map(is_lazy, (*self._parameters.values(), *self._buffers.values())))
 
     def _save_to_state_dict(self, destination: dict[str, object], prefix: str, keep_vars: bool) -> None:
-        """Save the state as for any module; uninitialized parameters and buffers are saved as such."""
+        """Save the state as for any module; uninitialized parameters and buffers are saved without values."""
         lazy = {prefix + name: value for name, value in self._own_tensors().items() if is_lazy(value)}
         tables = self._parameters, self._buffers
         try:
@@ -88,7 +88,10 @@ def _infer(module: LazyModuleMixin, args: tuple[object, ...], kwargs: dict[str, 
     """Before the first call: materialize the parameters and change the class."""
     module.initialize_parameters(*args, **kwargs)
     if module.has_uninitialized_params():
-        raise RuntimeError(f"module {type(module).__name__} has not been fully initialized")
+        raise RuntimeError(
+            f"module {type(module).__name__} has not been fully initialized: "
+            "initialize_parameters must materialize all parameters and buffers"
+        )
     module._initialize_hook.remove()
     del module._initialize_hook
     if module.cls_to_become is not None:
@@ -366,7 +369,8 @@ class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):
     """``InstanceNorm1d`` that takes ``num_features`` from its first input, of shape ``(N, C, L)``.
 
     Args:
-        eps, momentum, affine, track_running_stats, device, dtype: as for ``InstanceNorm1d``, but True by default.
+        eps, momentum, affine, track_running_stats, device, dtype: as for ``InstanceNorm1d``; by default
+            ``affine`` and ``track_running_stats`` are True.
 
     >>> rg.nn.LazyInstanceNorm1d()(rg.ones(2, 4, 2)).shape
     (2, 4, 2)
@@ -380,7 +384,8 @@ class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):
     """``InstanceNorm2d`` that takes ``num_features`` from its first input, of shape ``(N, C, H, W)``.
 
     Args:
-        eps, momentum, affine, track_running_stats, device, dtype: as for ``InstanceNorm2d``, but True by default.
+        eps, momentum, affine, track_running_stats, device, dtype: as for ``InstanceNorm2d``; by default
+            ``affine`` and ``track_running_stats`` are True.
 
     >>> rg.nn.LazyInstanceNorm2d()(rg.ones(2, 4, 2, 2)).shape
     (2, 4, 2, 2)
@@ -394,7 +399,8 @@ class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d):
     """``InstanceNorm3d`` that takes ``num_features`` from its first input, of shape ``(N, C, D, H, W)``.
 
     Args:
-        eps, momentum, affine, track_running_stats, device, dtype: as for ``InstanceNorm3d``, but True by default.
+        eps, momentum, affine, track_running_stats, device, dtype: as for ``InstanceNorm3d``; by default
+            ``affine`` and ``track_running_stats`` are True.
 
     >>> rg.nn.LazyInstanceNorm3d()(rg.ones(2, 4, 2, 2, 2)).shape
     (2, 4, 2, 2, 2)

@@ -249,7 +249,7 @@ class State:
 
     @property
     def original_name(self) -> str:
-        """The name of the class, as PyTorch's scripted modules have it."""
+        """The name of the class: an attribute of scripted modules in PyTorch."""
         return type(self).__name__
 
     def _assign(self, name: str, value: Tensor) -> None:

@@ -283,7 +283,7 @@ class ConvTranspose1d(_ConvTransposeNd):
 
     Args:
         in_channels, out_channels, kernel_size, stride, padding, groups, bias, dilation, device, dtype: as for
-            ``Conv1d``; padding only in numbers.
+            ``Conv1d``, but ``padding`` must be numbers.
         output_padding: the size added at one end; less than the stride or the dilation.
         padding_mode: only ``"zeros"``.
 

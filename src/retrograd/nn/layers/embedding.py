@@ -83,7 +83,7 @@ class Embedding(_EmbeddingBase):
         embedding_dim: the length of each vector.
         padding_idx: the index whose vector is initially zero and receives no gradient.
         max_norm: rows that are looked up are scaled down in the table so that their norm is at most this bound.
-        norm_type: the order of this norm.
+        norm_type: the order of the norm that ``max_norm`` bounds.
         scale_grad_by_freq: divide gradients by the number of occurrences of an index in the batch.
         sparse: for ``SparseAdam``, which updates only rows with a gradient; gradients are dense nevertheless.
         device, dtype: device and dtype of the table.
@@ -166,7 +166,7 @@ class Embedding(_EmbeddingBase):
 
 @like(Embedding, F.embedding_bag, raises="IndexError")
 class EmbeddingBag(_EmbeddingBase):
-    """The sum, mean or maximum of the vectors of each bag of integers: to ``(bags, embedding_dim)``.
+    """Look up vectors and reduce each bag of them to its sum, mean or maximum: to ``(bags, embedding_dim)``.
 
     Bags are the rows of a matrix ``(bags, length)``, or parts of a vector that begin at ``offsets`` ``(bags,)``.
     ``per_sample_weights``, of the shape of the integers, are factors in sums.

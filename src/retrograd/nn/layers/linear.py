@@ -153,8 +153,8 @@ class Unflatten(Module):
     """Split a dimension into several: ``(*, A B, *)`` to ``(*, A, B, *)``.
 
     Args:
-        dim: the dimension.
-        unflattened_size: the lengths, one of which may be -1.
+        dim: the dimension to split.
+        unflattened_size: the lengths of the new dimensions; one length may be -1 and is then inferred.
 
     Raises:
         TypeError: ``dim`` or a length is not an integer.

@@ -82,7 +82,7 @@ class ConstantPad1d(_ConstantPadNd):
 
     Args:
         padding: one width for all ends, or ``(left, right)``.
-        value: the number.
+        value: the number to pad with.
 
     >>> rg.nn.ConstantPad1d((2, 1), 3.5)(rg.tensor([[1.0, 2.0, 3.0]]))[0]
     tensor([3.5, 3.5, 1. , 2. , 3. , 3.5])

@@ -1,6 +1,6 @@
 """Pooling: the maximum, mean or norm of each window.
 
-Windows are given as one number for all dimensions, or one for each. A dimension of length ``L`` becomes
+The size of a window is one number for all dimensions, or one number per dimension. A dimension of length ``L`` becomes
 
     L' = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1
 
@@ -161,7 +161,7 @@ class AvgPool2d(_AvgPoolNd):
     """The mean of each window: ``(N, C, H, W)`` to ``(N, C, H', W')``.
 
     Raises:
-        RuntimeError: as ``MaxPool1d``, and for a divisor of 0.
+        RuntimeError: as ``MaxPool1d``, or ``divisor_override`` is 0.
 
     >>> rg.nn.AvgPool2d(2)(rg.arange(4.0).reshape(1, 2, 2))
     tensor([[[1.5]]])
@@ -311,7 +311,7 @@ class _FractionalMaxPoolNd(Module):
 
 @like(F.fractional_max_pool2d)
 class FractionalMaxPool2d(_FractionalMaxPoolNd):
-    """The maxima of windows at random positions (``nn.F.fractional_max_pool2d``).
+    """The maxima of windows at random positions (``nn.functional.fractional_max_pool2d``).
 
     Raises:
         ValueError: neither or both of output_size and output_ratio are given, or a ratio is not in ``(0, 1)``.
@@ -331,7 +331,7 @@ class FractionalMaxPool2d(_FractionalMaxPoolNd):
 @like(FractionalMaxPool2d, raises="ValueError")
 @like(F.fractional_max_pool3d)
 class FractionalMaxPool3d(_FractionalMaxPoolNd):
-    """The maxima of windows at random positions (``nn.F.fractional_max_pool3d``).
+    """The maxima of windows at random positions (``nn.functional.fractional_max_pool3d``).
 
     >>> nn.FractionalMaxPool3d(2, output_size=2)(rg.ones(1, 1, 4, 4, 4)).shape
     (1, 1, 2, 2, 2)

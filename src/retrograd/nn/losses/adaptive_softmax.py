@@ -34,7 +34,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     Args:
         in_features: the length of an input.
         n_classes: the number of classes; class 0 is the most frequent one.
-        cutoffs: the ascending ends of the head and of each cluster except the last.
+        cutoffs: the first class after the head, and the first class after each cluster except the last; ascending.
         div_value: the hidden size of cluster i is ``in_features / div_value**i``, for i = 1, 2, ...
         head_bias: whether the head has a bias.
 

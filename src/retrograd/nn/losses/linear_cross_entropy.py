@@ -42,8 +42,8 @@ class LinearCrossEntropyLoss(Module):
     """``cross_entropy(linear(input), target)`` with a linear layer owned by the loss: ``(N, F)`` to ``()``.
 
     Args:
-        in_features: ``F``.
-        num_classes: ``C``.
+        in_features: ``F``, the length of an input.
+        num_classes: the number of classes.
         out_features: ``(d1, ...)`` for targets ``(N, d1, ...)``.
         bias: whether the layer has a bias.
         device, dtype: device and dtype of the parameters.
@@ -53,7 +53,7 @@ class LinearCrossEntropyLoss(Module):
         RuntimeError: weight or label_smoothing is invalid; when called, a shape is wrong.
 
     Attributes:
-        linear: the layer.
+        linear: the linear layer.
 
     >>> rg.nn.LinearCrossEntropyLoss(3, 4)(rg.zeros(2, 3), rg.tensor([0, 3])).detach()
     tensor(1.3863)

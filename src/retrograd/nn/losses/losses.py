@@ -22,7 +22,7 @@ from ..layers.distance import PairwiseDistance
 
 
 class _Loss(Module):
-    """A loss with a reduction. Subclasses declare all fields, including these, in the order of PyTorch's arguments."""
+    """A loss with a reduction. Subclasses declare all fields, inherited ones included, in PyTorch's order."""
 
     _settings: ClassVar[tuple[str, ...]] = ("reduction",)
 
@@ -79,7 +79,7 @@ class MSELoss(_Loss):
 
 @calls_with_fields(F.smooth_l1_loss)
 class SmoothL1Loss(_Loss):
-    """``(x - y)^2 / (2 beta)`` where ``|x - y| < beta``, ``|x - y| - beta / 2`` elsewhere; both of shape ``(*)``.
+    """``(x - y)^2 / (2 beta)`` where ``|x - y| < beta``, ``|x - y| - beta / 2`` elsewhere, for x and y ``(*)``.
 
     Raises:
         RuntimeError: when called, ``beta`` is negative.
@@ -98,7 +98,7 @@ class SmoothL1Loss(_Loss):
 
 @calls_with_fields(F.huber_loss)
 class HuberLoss(_Loss):
-    """``(x - y)^2 / 2`` where ``|x - y| < delta``, ``delta * (|x - y| - delta / 2)`` elsewhere; both of shape ``(*)``.
+    """``(x - y)^2 / 2`` where ``|x - y| < delta``, ``delta * (|x - y| - delta / 2)`` elsewhere, for x and y ``(*)``.
 
     Raises:
         RuntimeError: when called, ``delta`` is not positive.
@@ -117,7 +117,7 @@ class HuberLoss(_Loss):
 class CrossEntropyLoss(_WeightedLoss):
     """``-log softmax(x)[y]`` for logits and classes, ``- sum_c y_c log softmax(x)_c`` for logits and probabilities.
 
-    Logits are ``(N, C, *)`` or ``(C,)``, classes integers ``(N, *)`` or ``()``; probabilities have the logits' shape.
+    Logits are ``(N, C, *)`` or ``(C,)``, classes are integers ``(N, *)`` or ``()``, probabilities are like the logits.
 
     >>> rg.nn.CrossEntropyLoss()(rg.zeros(3, 2), rg.tensor([0, 1, 1]))
     tensor(0.6931)
@@ -247,7 +247,7 @@ class SoftMarginLoss(_Loss):
 
 @calls_with_fields(F.hinge_embedding_loss)
 class HingeEmbeddingLoss(_Loss):
-    """``x`` where the target is 1, ``max(0, margin - x)`` where it is -1, both of shape ``(*)``.
+    """``x`` where the target is 1, ``max(0, margin - x)`` where the target is -1, for inputs and targets ``(*)``.
 
     >>> rg.nn.HingeEmbeddingLoss()(rg.tensor([0.5, 0.5]), rg.tensor([1.0, -1.0]))
     tensor(0.5)

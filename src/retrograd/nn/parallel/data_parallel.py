@@ -11,7 +11,7 @@ class DataParallel(Module):
     """PyTorch's ``DataParallel`` on one device; the results are the same.
 
     Args:
-        module: the module, registered as the submodule ``module`` (as the state dict's names show).
+        module: the module, registered as the submodule ``module``; state dict names begin with ``module.``.
         device_ids: ignored; for compatibility.
 
     >>> import retrograd as rg

@@ -112,7 +112,7 @@ class DistributedDataParallel(Module):
     Rank 0's parameters and buffers are broadcast at construction, and buffers again before each call in training.
 
     Args:
-        module: the module, registered as the submodule ``module`` (as the state dict's names show).
+        module: the module, registered as the submodule ``module``; state dict names begin with ``module.``.
         device_ids, output_device, dim: ignored; for compatibility. The module stays on its device.
         broadcast_buffers: broadcast rank 0's buffers before each call in training.
         process_group: the participating ranks; all by default.
@@ -145,7 +145,9 @@ class DistributedDataParallel(Module):
         super().__init__()
         group = group_of(process_group)
         if group is None:
-            raise RuntimeError("DistributedDataParallel: this rank is not a member of process_group")
+            raise RuntimeError(
+                "DistributedDataParallel: this rank is not a member of process_group; construct it on members only"
+            )
         self.process_group: ProcessGroup = group
         self.module = module
         self.device_ids, self.output_device, self.dim = device_ids, output_device, dim
@@ -211,7 +213,10 @@ class DistributedDataParallel(Module):
                     f"DistributedDataParallel: the parameters differ between the ranks: {name}: {', '.join(shapes)}"
                 )
         if any(list(one) != names for one in everyone):
-            raise DistError("DistributedDataParallel: the ranks have the parameters in different orders")
+            raise DistError(
+                "DistributedDataParallel: the order of the parameters differs between the ranks; "
+                "create them in the same order on all ranks"
+            )
 
     def _follow(self, tensors: list[Tensor]) -> None:
         """Broadcast Tensors from the group's first rank, in one message per dtype and device."""
@@ -236,8 +241,8 @@ class DistributedDataParallel(Module):
                 name = self._names[id(parameter)]
                 raise RuntimeError(
                     f"DistributedDataParallel: Expected to mark a variable ready only once: {name} "
-                    "received a second gradient before others received their first; reach all parameters in one "
-                    "backward pass, or pass find_unused_parameters=True"
+                    "received a second gradient before other parameters received their first; reach all parameters "
+                    "in one backward pass, or pass find_unused_parameters=True"
                 )
             self._begun = True
             self._used[id(parameter)] = True
@@ -247,7 +252,7 @@ class DistributedDataParallel(Module):
         return ready
 
     def _send(self) -> None:
-        """Send the buckets that are next in order, and after the last one wait for all."""
+        """Send the buckets that are next in order; after the last bucket, wait for all of them."""
         while self._next < len(self._buckets) and not self._buckets[self._next].waiting:
             self._buckets[self._next].launch(self.process_group)
             self._next += 1
@@ -279,7 +284,7 @@ class DistributedDataParallel(Module):
                     self._used[id(parameter)] = parameter.grad is not None  # .grad may come from no_sync
                     bucket.put(index, self.process_group.size())
         if not any(bucket.waiting for bucket in self._buckets):
-            self._send()  # the hooks, which otherwise send, are not called without a gradient
+            self._send()  # without a gradient, no hook is called that would send the buckets
 
     def _tell_missing(self) -> None:
         missing = [self._names[id(p)] for b in self._buckets for p in b.parameters if id(p) not in self._used]

@@ -25,7 +25,7 @@ def scatter(inputs: object, target_gpus: Any, dim: int = 0) -> Any:
 def scatter_kwargs(
     inputs: object, kwargs: object, target_gpus: object, dim: int = 0
 ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Split positional and keyword arguments into one part per device each."""
+    """Split positional and keyword arguments into one part per device."""
     parts = scatter(inputs, target_gpus, dim) if inputs else []
     options = scatter(kwargs, target_gpus, dim) if kwargs else []
     count = max(len(parts), len(options))

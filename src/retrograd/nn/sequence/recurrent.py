@@ -164,7 +164,7 @@ class RNNBase(Module):
         return [[getattr(self, name) for name in names] for names in self._all_weights]
 
     @property
-    def _flat_weights_names(self) -> list[str]:  # programs initialize weights by these names
+    def _flat_weights_names(self) -> list[str]:  # private in PyTorch, but programs initialize weights by these names
         return [name for names in self._all_weights for name in names]
 
     @property
@@ -454,7 +454,7 @@ class RNNCell(RNNCellBase):
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         if self.nonlinearity not in ("tanh", "relu"):
-            raise RuntimeError(f"RNNCell: unknown nonlinearity {self.nonlinearity!r}")
+            raise RuntimeError(f"RNNCell: unknown nonlinearity {self.nonlinearity!r}; use 'tanh' or 'relu'")
         return self._step(rnn_tanh_cell if self.nonlinearity == "tanh" else rnn_relu_cell, input, hx)
 
     def extra_repr(self) -> str:

@@ -1,4 +1,4 @@
-"""Transformers: encoder and decoder layers, encoder and decoder, and both combined (Vaswani et al., 2017)."""
+"""Transformers: encoder and decoder layers, stacks of these layers, and the whole model (Vaswani et al., 2017)."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class TransformerEncoderLayer(_SelfAttentive):
         nhead: the number of heads.
         dim_feedforward: the hidden size of the feed-forward network.
         dropout: the probability of dropout in training.
-        activation: ``"relu"``, ``"gelu"`` or a function, between both linear layers.
+        activation: ``"relu"``, ``"gelu"`` or a function, between the two linear layers.
         layer_norm_eps: added to the variances.
         batch_first: inputs are ``(N, S, E)`` instead of ``(S, N, E)``.
         norm_first: normalize before attention and feed-forward network, instead of after the sums.

@@ -69,7 +69,7 @@ def get_total_norm(
     """Return the p-norm over all elements of all Tensors, with p = ``norm_type``.
 
     Args:
-        tensors: the Tensors.
+        tensors: one Tensor or several, often gradients.
         norm_type: p; may be infinity.
         error_if_nonfinite: raise an error for a norm that is infinite or NaN.
         foreach: ignored; for compatibility.
@@ -164,7 +164,7 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, f
     """Clamp every element of the gradients to ``[-clip_value, clip_value]``, in place.
 
     Args:
-        clip_value: the bound.
+        clip_value: the largest absolute value of an element.
 
     >>> x = rg.tensor([1.0, 1.0], requires_grad=True)
     >>> (x * rg.tensor([3.0, -4.0])).sum().backward()

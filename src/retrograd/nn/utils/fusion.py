@@ -74,8 +74,8 @@ def fuse_conv_bn_weights(
 ) -> tuple[Parameter, Parameter]:
     """Return the weight and bias of a convolution with batch normalization in evaluation mode folded in.
 
-    With ``s = bn_w / sqrt(bn_rv + bn_eps)`` they are ``conv_w * s`` and ``(conv_b - bn_rm) * s + bn_b``, in the dtypes
-    of ``conv_w`` and ``conv_b``. They require grad if ``conv_w`` and ``conv_b`` do.
+    With ``s = bn_w / sqrt(bn_rv + bn_eps)``, the results are ``conv_w * s`` and ``(conv_b - bn_rm) * s + bn_b``, in the
+    dtypes of ``conv_w`` and ``conv_b``. They require grad if ``conv_w`` and ``conv_b`` do.
 
     Args:
         conv_w, conv_b: weight and bias of the convolution; None for a bias of zero.

@@ -152,7 +152,7 @@ def _check_same(result: Any, original: Tensor) -> None:
     if result.shape != original.shape or result.dtype != original.dtype:
         raise ValueError(
             f"register_parametrization: the parametrized Tensor {describe(result)} must have the shape and dtype of "
-            f"the original {describe(original)}; pass unsafe=True to allow another"
+            f"the original {describe(original)}; pass unsafe=True to allow another shape or dtype"
         )
 
 
@@ -201,7 +201,7 @@ def register_parametrization(
     The original becomes ``module.parametrizations.<tensor_name>.original``. A parametrization may define
     ``right_inverse(value)``, which returns the original, or a tuple of originals, of a value. With it, registering the
     first parametrization preserves the value; registering further parametrizations changes the value. Assigning to the
-    attribute calls ``right_inverse`` of all. Several parametrizations are applied in the order of registration.
+    attribute calls all ``right_inverse`` methods. Several parametrizations are applied in the order of registration.
 
     Args:
         module: the module that owns the Tensor.
@@ -253,7 +253,7 @@ def _extend(entry: ParametrizationList, value: Tensor, parametrization: Module, 
         if start.dtype != value.dtype or start.shape != value.shape:
             raise ValueError(
                 f"parametrization.right_inverse must return a Tensor like {describe(value)}, got {describe(start)}; "
-                "pass unsafe=True to allow another"
+                "pass unsafe=True to allow another shape or dtype"
             )
     entry.append(parametrization)
     entry.unsafe = entry.unsafe or unsafe

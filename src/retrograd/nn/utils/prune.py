@@ -116,10 +116,10 @@ def _forget_hook(module: Module, name: str) -> None:
 
 
 class PruningContainer(BasePruningMethod):
-    """Several methods on one parameter; each receives the elements that the previous ones left.
+    """Several methods on one parameter; each method receives the elements that the methods before it left.
 
     Args:
-        args: the methods.
+        args: the pruning methods, in the order of application.
     """
 
     def __init__(self, *args: BasePruningMethod) -> None:
@@ -255,7 +255,7 @@ class RandomStructured(_Structured):
 
     Args:
         amount: the number of slices, or a fraction as a float.
-        dim: the dimension.
+        dim: the dimension along which slices are counted.
     """
 
     def importance(self, t: Tensor, dim: int) -> Tensor:
@@ -294,7 +294,7 @@ class CustomFromMask(BasePruningMethod):
         self.mask = mask
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Return the earlier mask times the given one."""
+        """Return the earlier mask times the mask of this method."""
         if default_mask.shape != self.mask.shape:
             raise AssertionError(
                 f"default_mask shape {default_mask.shape} must match self.mask shape {self.mask.shape}"

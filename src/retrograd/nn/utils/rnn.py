@@ -124,7 +124,7 @@ def lengths_of(lengths: Any) -> np.ndarray:
 
 
 def _packed_positions(batch_sizes: np.ndarray, batch: int) -> np.ndarray:
-    """Return the positions of the packed elements in a padded ``(T * B, *)``, in packed order."""
+    """Return the rows of the packed elements in the padded Tensor, flattened to ``(T * B, *)``, in packed order."""
     return np.concatenate([step * batch + np.arange(size, dtype=np.int64) for step, size in enumerate(batch_sizes)])
 
 

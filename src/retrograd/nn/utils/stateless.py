@@ -23,7 +23,7 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """Call a module with other parameters and buffers, given by name; the others are the module's own.
+    """Call a module with the given parameters and buffers, and with its own where none is given.
 
     Args:
         module: the module; it is unchanged afterwards.

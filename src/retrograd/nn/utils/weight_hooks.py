@@ -95,7 +95,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     Args:
         module: the module that owns the weight; it gets the parameters ``<name>_g`` and ``<name>_v``.
         name: the name of the weight.
-        dim: the dimension whose slices have a length each; None for one length of the whole weight.
+        dim: the dimension along which each slice has its own length; None for one length of the whole weight.
 
     >>> import retrograd as rg
     >>> list(rg.nn.utils.weight_norm(rg.nn.Linear(3, 2)).state_dict())

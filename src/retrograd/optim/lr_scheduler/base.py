@@ -33,7 +33,7 @@ def replayed(step: Callable[..., None]) -> Callable[..., None]:
         tracer = modes.tracer
         if tracer is not None:
             if any(isinstance(x, Tensor) for x in (*args, *kwargs.values())):
-                tracer.breaks("a schedule of learning rates reads a Tensor")
+                tracer.breaks("it passes a Tensor to a learning rate scheduler")
             elif tracer.acts(partial(step, self, **kwargs), args):
                 return
         step(self, *args, **kwargs)
@@ -83,7 +83,7 @@ class LRScheduler:
 
     def _initial_step(self) -> None:
         if modes.tracer is not None:  # a replay would not create a new scheduler
-            modes.tracer.breaks("it makes a schedule of learning rates")
+            modes.tracer.breaks("it creates a learning rate scheduler")
         self._step_count = 0
         self._is_initial = True
         try:

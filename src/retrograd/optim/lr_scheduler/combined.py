@@ -31,7 +31,8 @@ class _CompositeLR(LRScheduler):
             optimizer = scheduler.optimizer if optimizer is None else optimizer
             if scheduler.optimizer is not optimizer:
                 raise ValueError(
-                    f"{me} expects all schedulers to belong to the same optimizer; schedulers[{index}] has another one"
+                    f"{me} expects all schedulers to belong to the same optimizer; "
+                    f"schedulers[{index}] has another optimizer"
                 )
         assert optimizer is not None
         return optimizer
@@ -61,7 +62,8 @@ class SequentialLR(_CompositeLR):
         milestones: the epochs at which the second, the third, ... scheduler starts.
 
     Raises:
-        ValueError: there is no scheduler, one has another optimizer, or the number of milestones is not one less.
+        ValueError: ``schedulers`` is empty, a scheduler has another optimizer, or there is not one milestone less than
+            schedulers.
 
     >>> optimizer = rg.optim.SGD([rg.zeros(1, requires_grad=True)], lr=1.0)
     >>> warmup = rg.optim.lr_scheduler.ConstantLR(optimizer, factor=0.25, total_iters=2)
@@ -125,7 +127,7 @@ class ChainedScheduler(_CompositeLR):
         optimizer: the optimizer of the schedulers; by default the optimizer of the first scheduler.
 
     Raises:
-        ValueError: there is no scheduler, or one has another optimizer.
+        ValueError: ``schedulers`` is empty, or a scheduler has another optimizer.
 
     >>> optimizer = rg.optim.SGD([rg.zeros(1, requires_grad=True)], lr=1.0)
     >>> warmup = rg.optim.lr_scheduler.ConstantLR(optimizer, factor=0.5, total_iters=4)

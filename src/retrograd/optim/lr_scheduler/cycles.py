@@ -58,11 +58,11 @@ class CosineAnnealingLR(LRScheduler):
 class CosineAnnealingWarmRestarts(LRScheduler):
     """Cosine annealing to ``eta_min`` that restarts after ``T_0`` epochs, then after ``T_0 * T_mult``, and so on.
 
-    ``step`` may be given a fraction of an epoch.
+    The argument of ``step(epoch)`` may be fractional.
 
     Args:
         T_0: the number of epochs until the first restart.
-        T_mult: the factor by which this number grows at each restart.
+        T_mult: the factor by which the number of epochs until the next restart grows.
 
     Raises:
         ValueError: ``T_0`` or ``T_mult`` is not a positive integer, or the epoch is negative.
@@ -154,8 +154,8 @@ class CyclicLR(_MomentumCycle):
 
     Args:
         base_lr, max_lr: the bounds, numbers or lists with one number per group.
-        step_size_up, step_size_down: the numbers of batches in which the learning rate rises and falls; the second is
-            equal to the first by default.
+        step_size_up, step_size_down: the numbers of batches in which the learning rate rises and falls;
+            ``step_size_down`` is ``step_size_up`` by default.
         mode: the amplitude of the cycles: ``"triangular"``, constant; ``"triangular2"``, halved after each cycle;
             ``"exp_range"``, ``gamma**batch``.
         gamma: see ``mode``.
@@ -255,13 +255,13 @@ class OneCycleLR(_MomentumCycle):
     Args:
         max_lr: the largest learning rate, a number or a list with one number per group.
         total_steps: the number of batches in the cycle; by default ``epochs * steps_per_epoch``.
-        epochs, steps_per_epoch: an alternative to ``total_steps``.
+        epochs, steps_per_epoch: numbers whose product replaces ``total_steps`` if that is None.
         pct_start: the fraction of the batches with increasing learning rate.
         anneal_strategy: ``"cos"`` or ``"linear"``.
         div_factor: the largest learning rate divided by the initial one.
         final_div_factor: the initial learning rate divided by the final one.
-        three_phase: decrease to the initial learning rate, in as many batches as the increase takes, before the final
-            decrease.
+        three_phase: before the final decrease, return to the initial learning rate in a phase of the same length as
+            the increase.
 
     Raises:
         ValueError: an argument is out of range, there are too many steps, or the optimizer has no momentum.

@@ -183,7 +183,7 @@ class LinearLR(Chainable):
     Args:
         start_factor: the factor at epoch 0, in ``(0, 1]``.
         end_factor: the factor from epoch ``total_iters`` on, in ``[0, 1]``.
-        total_iters: the number of epochs between them.
+        total_iters: the number of epochs in which the factor changes.
 
     Raises:
         ValueError: ``start_factor`` outside ``(0, 1]`` or ``end_factor`` outside ``[0, 1]``.

@@ -13,11 +13,11 @@ from .base import EPOCH_IS_DEPRECATED, LRScheduler, assign, checked_optimizer, p
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """Multiply the learning rate by ``factor`` if ``step(metric)`` has not improved for ``patience`` epochs.
+    """Multiply the learning rate by ``factor`` if the metric in ``step`` has not improved for ``patience`` epochs.
 
     Args:
         mode: whether a smaller (``"min"``) or a larger (``"max"``) metric is better.
-        factor: the factor, below 1.
+        factor: the factor of the learning rate, below 1.
         patience: the number of epochs without improvement that have no effect.
         threshold: the smallest improvement, relative to the best (``threshold_mode="rel"``) or absolute (``"abs"``).
         threshold_mode: see ``threshold``.

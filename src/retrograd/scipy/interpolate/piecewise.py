@@ -61,7 +61,7 @@ class PPoly:
     Args:
         c: the coefficients, of shape ``(k, m, ...)`` for ``m`` intervals, with k and m at ``axis`` and ``axis + 1``.
         x: the ``m + 1`` breakpoints, increasing.
-        extrapolate: whether to extrapolate, else NaN (None: yes); ``"periodic"`` repeats the interval.
+        extrapolate: whether to extrapolate (None: yes) or to return NaN; ``"periodic"`` repeats the interval.
         axis: the position of the axis of interpolation in the results.
 
     >>> rg.scipy.interpolate.PPoly(rg.tensor([[1.0], [0.0], [0.0]]), [0.0, 1.0])(rg.tensor([0.5]))

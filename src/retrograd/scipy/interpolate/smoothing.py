@@ -27,7 +27,7 @@ def _constant(name: str, **values: object) -> list[Array]:
     """Return arguments that have no derivative as arrays of float64."""
     for key, value in values.items():
         if is_mapped([value]) or isinstance(value, Tensor) and value.requires_grad:
-            raise NotImplementedError(f"scipy.interpolate.{name}: {key} is a constant; detach() it")
+            raise NotImplementedError(f"scipy.interpolate.{name}: {key} has no derivative here; detach() it")
     return [np.asarray(detached(value), np.float64) for value in values.values()]
 
 
@@ -115,7 +115,7 @@ def make_lsq_spline(
 
 
 class UnivariateSpline:
-    """A spline through values, ``s=0``, with the methods of FITPACK's classes; differentiable with respect to ``y``.
+    """The spline through values (``s=0``), with the methods of FITPACK's classes; differentiable with respect to ``y``.
 
     Raises:
         NotImplementedError: ``s`` is not 0, for which FITPACK chooses the knots from the values.

@@ -41,8 +41,8 @@ class BSpline:
         n = self.t.shape[0] - self.k - 1
         if self.k < 0 or self.t.ndim != 1 or n < self.k + 1 or self.c.shape[0] < n:
             raise ValueError(
-                f"scipy.interpolate.BSpline: {self.t.shape[0]} knots of a spline of degree {k} do not fit "
-                f"{self.c.shape[0]} coefficients"
+                f"scipy.interpolate.BSpline: {self.t.shape[0]} knots and degree {k} do not fit {self.c.shape[0]} "
+                "coefficients; pass n + k + 1 knots for n coefficients, where n is at least k + 1"
             )
         if not is_mapped([self.t]) and bool((self.t.detach()[1:] < self.t.detach()[:-1]).any()):
             raise ValueError("Knots must be in a non-decreasing order.")
@@ -139,7 +139,8 @@ def make_interp_spline(
     """
     if is_mapped([x, t]) or any(isinstance(value, Tensor) and value.requires_grad for value in (x, t)):
         raise NotImplementedError(
-            "scipy.interpolate.make_interp_spline: the points and knots are constants; use CubicSpline or detach() them"
+            "scipy.interpolate.make_interp_spline: points and knots have no derivative here; use CubicSpline, or "
+            "detach() them"
         )
     points, values, axis = prepared(detached(x) if isinstance(x, Tensor) else x, y, axis, "make_interp_spline")
     nodes = points.detach().numpy().astype(np.float64)
@@ -181,7 +182,7 @@ def splev(x: ArrayLike, tck: tuple[ArrayLike, ArrayLike, int] | BSpline, der: in
 
     Args:
         x: the points.
-        tck: the spline.
+        tck: the knots, the coefficients and the degree, or a BSpline.
         der: the order of the derivative.
         ext: outside of the knots: 0 extrapolates, 1 returns 0, 3 the value at the end (but derivatives extrapolate, as
             in SciPy); 2 raises a ValueError.

@@ -23,12 +23,12 @@ class interp1d:
     Args:
         x: the points; they are sorted unless ``assume_sorted``.
         y: the values along ``axis``.
-        kind: the kind, or the degree of a spline.
+        kind: the kind of interpolation, or the degree of a spline.
         axis: the axis of ``y`` that belongs to ``x``.
-        copy: as in SciPy; nothing is written to the arguments.
+        copy: accepted for compatibility; the arguments are never written to.
         bounds_error: whether to raise a ValueError for points outside; None means True, even with a ``fill_value``,
             unless that is ``"extrapolate"``.
-        fill_value: the value outside, a tuple of two for both sides, or ``"extrapolate"``.
+        fill_value: the value for points outside, a pair of values for points below and above, or ``"extrapolate"``.
         assume_sorted: whether ``x`` is increasing.
 
     >>> rg.scipy.interpolate.interp1d([0.0, 1.0], rg.tensor([1.0, 3.0]))(0.5)
@@ -134,7 +134,7 @@ class RegularGridInterpolator:
         values: the values on the grid; further axes appear in the result.
         method: ``"linear"``, ``"nearest"``, or splines: ``"slinear"``, ``"cubic"``, ``"quintic"``.
         bounds_error: whether a point outside raises a ValueError.
-        fill_value: the value outside; None extrapolates.
+        fill_value: the value for points outside; None extrapolates.
 
     >>> table = rg.tensor([[0.0, 1.0], [1.0, 2.0]])
     >>> rg.scipy.interpolate.RegularGridInterpolator(([0.0, 1.0], [0.0, 1.0]), table)([[0.5, 0.5]])
@@ -157,7 +157,9 @@ class RegularGridInterpolator:
         grid: list[Tensor] = []
         for axis, x in enumerate(coordinates):
             if x.ndim != 1 or x.shape[0] != table.shape[axis]:
-                raise ValueError(f"There are {x.shape} points and {table.shape[axis]} values on dimension {axis}")
+                raise ValueError(
+                    f"There are points of shape {tuple(x.shape)}, but {table.shape[axis]} values on dimension {axis}"
+                )
             steps = x.detach()[1:] - x.detach()[:-1]
             if not is_mapped([x]) and bool((steps < 0).all()) and x.shape[0] > 1:
                 x, table = ops.flip(x, (0,)), ops.flip(table, (axis,))

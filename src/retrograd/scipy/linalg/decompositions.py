@@ -21,7 +21,7 @@ from .matrices import linalg, matrix, pair
 
 @linalg
 def cholesky(a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Tensor:
-    """Return the upper (lower) triangular Cholesky factor of each matrix; only that triangle is read.
+    """Return the Cholesky factor of each matrix, upper triangular unless ``lower``; only this triangle of a is read.
 
     >>> rg.scipy.linalg.cholesky(rg.tensor([[4.0]]))
     tensor([[2.]])
@@ -80,7 +80,7 @@ def qr(
 ) -> tuple[Tensor, ...]:
     """Return ``q`` and ``r`` with ``a = q @ r``; with ``pivoting``, ``a[:, p] = q @ r``, and also return ``p``.
 
-    With ``mode="full"`` a derivative exists for square matrices; with ``"economic"`` and ``"r"`` also for tall ones.
+    With ``mode="full"`` derivatives exist for square matrices, with ``"economic"`` and ``"r"`` also for tall matrices.
 
     >>> rg.scipy.linalg.qr(rg.tensor([[2.0]]), mode="r")[0].abs()
     tensor([[2.]])
@@ -133,7 +133,7 @@ def svd(
     check_finite: bool = True,
     lapack_driver: str = "gesdd",
 ) -> Tensor | tuple[Tensor, Tensor, Tensor]:
-    """Return ``u``, ``s`` and ``vh`` with ``a = u @ diag(s) @ vh``, or ``s``.
+    """Return ``u``, ``s`` and ``vh`` with ``a = u @ diag(s) @ vh``, or only ``s`` without ``compute_uv``.
 
     >>> rg.scipy.linalg.svd(rg.tensor([[2.0]]), compute_uv=False)
     tensor([2.])
@@ -204,7 +204,7 @@ def eigh(
     subset_by_value: tuple[float, float] | None = None,
     driver: str | None = None,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Return the eigenvalues of Hermitian matrices in ascending order, and the eigenvectors; with ``b`` of pairs.
+    """Return the eigenvalues of Hermitian matrices in ascending order, and eigenvectors; with ``b``, of pairs (a, b).
 
     The derivatives of eigenvectors exist where the eigenvalues differ. The signs of vectors may differ from SciPy's.
 
@@ -231,7 +231,7 @@ def eigvalsh(
     subset_by_value: tuple[float, float] | None = None,
     driver: str | None = None,
 ) -> Tensor:
-    """Return the eigenvalues of Hermitian matrices in ascending order; with ``b`` of pairs of matrices.
+    """Return the eigenvalues of Hermitian matrices in ascending order; with ``b``, of pairs (a, b).
 
     >>> rg.scipy.linalg.eigvalsh(rg.tensor([[2.0]]))
     tensor([2.])

@@ -18,7 +18,7 @@ from ...ops.table.batching import in_front
 from ..decorators import ArrayLike, is_mapped, scipys
 from .matrices import as_columns, each, linalg, matrix, pair
 
-# A x + x B = Q. The cotangent of Q solves the transposed equation; the cotangents of A and B are products with it.
+# A x + x B = Q. The cotangent of Q solves the transposed equation; its products with x are the cotangents of A, B.
 
 
 def _sylvester_rule(
@@ -41,7 +41,7 @@ SYLVESTER = Primitive(
 
 
 def _band(lower: int, upper: int, n: int) -> tuple[Array, Array]:
-    """Return the row ``i`` of each element of ``ab``, and a mask of the elements that are inside the matrix."""
+    """Return the row index ``i`` of each element of ``ab``, and a mask of the elements that are inside the matrix."""
     rows = np.arange(n) + np.arange(lower + upper + 1)[:, None] - upper
     inside = (rows >= 0) & (rows < n)
     return np.where(inside, rows, 0), inside
@@ -186,7 +186,7 @@ def solve_triangular(
     overwrite_b: bool = False,
     check_finite: bool = True,
 ) -> Tensor:
-    """Return the solution of ``a @ x = b`` for triangular ``a``; with ``trans``, for its transpose or adjoint.
+    """Return the solution of ``a @ x = b`` for triangular ``a``; ``trans`` replaces ``a`` by its transpose or adjoint.
 
     >>> rg.scipy.linalg.solve_triangular(rg.tensor([[2.0, 1.0], [5.0, 1.0]]), rg.tensor([4.0, 2.0]))
     tensor([1., 2.])

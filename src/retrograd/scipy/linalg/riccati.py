@@ -5,7 +5,7 @@ Let ``K`` be the feedback of the solution X, and ``F = A - B K``. The differenti
 differentiation of Sylvester, Lyapunov, and algebraic Riccati equations*). It has no terms in ``dK``, since the equation
 is stationary in ``K``. In continuous time ``P = R = X`` and L is Lyapunov's map of ``F``; in discrete time
 ``P = F^H X``, ``R = X F``, and L is Stein's map. The cotangent of Q solves the transposed equation; the other
-cotangents are products with it.
+cotangents are products with the cotangent of Q.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ def solve_continuous_are(
 ) -> Tensor:
     """Return the solution of ``a^H x + x a - x b r^-1 b^H x + q = 0``, the cost of a linear-quadratic regulator.
 
-    With ``e`` and ``s``, of ``a^H x e + e^H x a - (e^H x b + s) r^-1 (b^H x e + s^H) + q = 0``. The derivative solves
-    Lyapunov's equation of the closed loop ``a - b r^-1 b^H x``.
+    With ``e`` and ``s``, the equation is ``a^H x e + e^H x a - (e^H x b + s) r^-1 (b^H x e + s^H) + q = 0``. The
+    derivative solves Lyapunov's equation of the closed loop ``a - b r^-1 b^H x``.
 
     >>> one = rg.tensor([[1.0]])
     >>> rg.scipy.linalg.solve_continuous_are(0 * one, one, one, one)
@@ -126,7 +126,7 @@ def solve_discrete_are(
 ) -> Tensor:
     """Return the solution of ``a^H x a - x - a^H x b (r + b^H x b)^-1 b^H x a + q = 0``.
 
-    With ``e`` and ``s``, of ``a^H x a - e^H x e - (a^H x b + s) (r + b^H x b)^-1 (b^H x a + s^H) + q = 0``. The
+    With ``e`` and ``s``, solve ``a^H x a - e^H x e - (a^H x b + s) (r + b^H x b)^-1 (b^H x a + s^H) + q = 0``. The
     derivative solves Stein's equation of the closed loop.
 
     >>> one = rg.tensor([[1.0]])

@@ -31,8 +31,8 @@ def _blocks(t: Array) -> list[tuple[int, int]]:
 def _solved(t: Array, q: Array, blocks: list[tuple[int, int]]) -> Array:
     """Return y, nonzero only below the diagonal blocks, with ``y t^H - t^H y = q`` below the diagonal blocks.
 
-    The equation of a block's columns contains, besides these, only columns of later blocks. So the columns are the
-    solution of a Sylvester equation, from the last block to the first.
+    The equation of a block's columns contains only columns of this block and of later blocks. So the blocks are
+    solved from the last to the first, each by a Sylvester equation.
     """
     n = len(t)
     rest = np.zeros_like(q[:0, :0])  # y in the rows and columns after the block
@@ -65,7 +65,7 @@ def _backward(gt: Array, gz: Array, t: Array, z: Array) -> Array:
     check_phases("Schur vectors", below)
     by_w = below - adjoint(below)
     pairs = np.array([first for first, end in blocks if end - first == 2], int)
-    if len(pairs):  # if a block [[a, b], [c, a]] rotates by dr, its diagonal elements then differ by 2 (b + c) dr
+    if len(pairs):  # if a block [[a, b], [c, a]] rotates by dr, its diagonal elements differ by 2 (b + c) dr
         slope = 2 * (t[pairs, pairs + 1] + t[pairs + 1, pairs])
         turned = (below[pairs + 1, pairs] - below[pairs, pairs + 1]) / slope
         eye = np.eye(n, dtype=gt.dtype)

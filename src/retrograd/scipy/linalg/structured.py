@@ -119,7 +119,7 @@ def leslie(f: ArrayLike, s: ArrayLike) -> Tensor:
     """
     row, below = alike(tensor(f), tensor(s))
     if row.ndim != 1 or below.shape[0] + 1 != row.shape[0]:
-        raise ValueError("scipy.linalg.leslie: s must be one number shorter than f, both vectors")
+        raise ValueError("scipy.linalg.leslie: s and f must be vectors, and s one number shorter than f")
     return ops.cat([row[None], _with_zero_column(ops.diag(below))])
 
 
@@ -129,7 +129,7 @@ def _with_zero_column(x: Tensor) -> Tensor:
 
 @linalg
 def block_diag(*arrs: ArrayLike) -> Tensor:
-    """Return the block diagonal matrix of these matrices.
+    """Return the matrix with the given matrices as its diagonal blocks.
 
     >>> rg.scipy.linalg.block_diag(rg.tensor([[1.0]]), rg.tensor([[2.0]]))
     tensor([[1., 0.],
@@ -162,7 +162,7 @@ def khatri_rao(a: ArrayLike, b: ArrayLike) -> Tensor:
     """
     x, y = alike(tensor(a), tensor(b))
     if x.ndim < 2 or y.ndim < 2 or x.shape[-1] != y.shape[-1]:
-        raise ValueError("scipy.linalg.khatri_rao: expected matrices with equally many columns")
+        raise ValueError("scipy.linalg.khatri_rao: expected matrices with the same number of columns")
     product = x[..., :, None, :] * y[..., None, :, :]
     return product.reshape(*product.shape[:-3], x.shape[-2] * y.shape[-2], product.shape[-1])
 

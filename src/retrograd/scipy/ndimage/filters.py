@@ -56,7 +56,7 @@ def correlate1d(
     cval: float = 0.0,
     origin: int = 0,
 ) -> Tensor:
-    """Return the correlation with a kernel along one axis, differentiable with respect to both.
+    """Return the correlation of an image with a kernel along one axis; both have derivatives.
 
     >>> rg.scipy.ndimage.correlate1d(rg.tensor([1.0, 2.0, 4.0]), [-1.0, 0.0, 1.0])
     tensor([1., 3., 2.])
@@ -75,7 +75,7 @@ def convolve1d(
     cval: float = 0.0,
     origin: int = 0,
 ) -> Tensor:
-    """Return the convolution with a kernel along one axis, differentiable with respect to both.
+    """Return the convolution of an image with a kernel along one axis; both have derivatives.
 
     >>> rg.scipy.ndimage.convolve1d(rg.tensor([1.0, 2.0, 4.0]), [1.0, 0.0, -1.0])
     tensor([1., 3., 2.])
@@ -150,7 +150,7 @@ def convolve(
 
 
 def _gaussian(sigma: Tensor, order: int, radius: int) -> Tensor:
-    """Return a normalized Gaussian, or its derivative of an order, which is a polynomial times the Gaussian."""
+    """Return a normalized Gaussian, or its derivative of the given order, which is a polynomial times the Gaussian."""
     x = np.arange(-radius, radius + 1).astype(sigma.array.dtype)
     phi = ops.exp(sigma**-2 * (-0.5 * x * x))
     phi = phi / phi.sum()
@@ -369,7 +369,7 @@ def gaussian_gradient_magnitude(
     cval: float = 0.0,
     **options: object,
 ) -> Tensor:
-    """Return the length of the gradient of the smoothed image; where that is 0, the derivative is not finite.
+    """Return the length of the gradient of the smoothed image; where the length is 0, the derivative is not finite.
 
     >>> rg.scipy.ndimage.gaussian_gradient_magnitude(rg.zeros(3), 1.0)
     tensor([0., 0., 0.])

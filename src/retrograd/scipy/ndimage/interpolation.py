@@ -180,7 +180,7 @@ def map_coordinates(
     cval: float = 0.0,
     prefilter: bool = True,
 ) -> Tensor:
-    """Return the values of an image at coordinates in pixels, differentiable with respect to both.
+    """Return the values of an image at coordinates in pixels; image and coordinates have derivatives.
 
     >>> rg.scipy.ndimage.map_coordinates(rg.tensor([0.0, 1.0, 2.0]), [[0.5, 1.5]], order=1)
     tensor([0.5, 1.5])
@@ -203,7 +203,7 @@ def affine_transform(
     cval: float = 0.0,
     prefilter: bool = True,
 ) -> Tensor:
-    """Return the image at ``matrix @ o + offset`` for each pixel ``o``, differentiable with respect to all three.
+    """Return the image at ``matrix @ o + offset`` for each pixel ``o``; image, matrix and offset have derivatives.
 
     >>> rg.scipy.ndimage.affine_transform(rg.tensor([0.0, 1.0, 2.0]), [0.5], order=1)
     tensor([0. , 0.5, 1. ])
@@ -236,7 +236,7 @@ def shift(
     cval: float = 0.0,
     prefilter: bool = True,
 ) -> Tensor:
-    """Return the image moved by ``shift`` pixels, one number or one for each axis; both are differentiable.
+    """Return the image moved by ``shift`` pixels, one number or one for each axis; image and shift have derivatives.
 
     >>> rg.scipy.ndimage.shift(rg.tensor([0.0, 1.0, 2.0]), 0.5, order=1, mode="nearest")
     tensor([0. , 0.5, 1.5])
@@ -291,7 +291,7 @@ def rotate(
     cval: float = 0.0,
     prefilter: bool = True,
 ) -> Tensor:
-    """Return the image turned by an angle in degrees in the plane of two axes, differentiable with respect to both.
+    """Return the image turned by an angle in degrees in the plane of two axes; image and angle have derivatives.
 
     >>> rg.scipy.ndimage.rotate(rg.tensor([[1.0, 2.0], [3.0, 4.0]]), 90, order=1)
     tensor([[2., 4.],

@@ -1,9 +1,9 @@
 """Functions of scipy.optimize whose solutions are differentiable by the implicit function theorem.
 
-SciPy computes the solution with arrays; methods that use derivatives get exact ones. ``func.implicit`` attaches the
-derivatives of the solution. Inside ``vmap``, where SciPy cannot compute, ``root``, ``fixed_point`` and minimizers
-without bounds use Retrograd's solvers. ``roots`` and ``minima`` have the functions, ``problem`` their common code.
-Import the names from ``retrograd.scipy.optimize``.
+SciPy computes the solution with arrays; methods that use derivatives get exact derivatives. ``func.implicit``
+attaches the derivatives of the solution. Inside ``vmap``, where SciPy cannot compute, ``root``, ``fixed_point`` and
+minimizers without bounds use Retrograd's solvers. ``roots`` and ``minima`` have the functions, ``problem`` their common
+code. Import the names from ``retrograd.scipy.optimize``.
 """
 
 from ..decorators import other_names

@@ -39,7 +39,7 @@ def minimize(
 ) -> OptimizeResult:
     """Return a local minimum, as scipy.optimize.minimize; ``x`` and ``fun`` of the result are differentiable.
 
-    Gradients and, for the methods that need one, Hessians are exact. The derivatives of ``x`` follow from the gradient
+    Gradients and Hessians, if the method uses them, are exact. The derivatives of ``x`` follow from the gradient
     being zero at the minimum; an unknown that is at a bound has the derivative of the bound. Constraints are not
     supported.
 
@@ -66,7 +66,7 @@ def minimize(
     lower, upper = _bounds(bounds, problem)
     if problem.mapped:
         if bounds is not None:
-            raise NotImplementedError("minimize: bounds are not supported inside vmap")
+            raise NotImplementedError("minimize: bounds are not supported inside vmap; loop over the examples")
         return _mapped_minimum(problem, problem.scalar, tol)
     flat = problem.on_arrays(problem.scalar)
     slope = problem.on_arrays(lambda x: gradient(x).reshape(-1))
@@ -201,7 +201,7 @@ def least_squares(
     """Minimize the sum of squares of a vector function, as scipy.optimize.least_squares; ``x`` is differentiable.
 
     The Jacobian is exact unless ``jac`` is a function. The derivative of x, also with respect to ``f_scale``,
-    is computed with the exact Hessian of SciPy's cost, ``0.5 * |fun|^2`` or that of a robust ``loss``.
+    is computed with the exact Hessian of SciPy's cost, ``0.5 * |fun|^2`` or the cost of a robust ``loss``.
 
     >>> from retrograd.scipy import optimize
     >>> y = rg.tensor([1.0, 3.0], requires_grad=True)

@@ -67,7 +67,10 @@ class Problem:
         """Return the value of a function that returns as many numbers as there are unknowns."""
         value = self(x)
         if value.array.size != x.array.size:
-            raise ValueError(f"{self.caller}: {describe(value)} cannot be solved for unknowns of shape {x.shape}")
+            raise ValueError(
+                f"{self.caller}: the function must return as many numbers as there are unknowns, got {describe(value)} "
+                f"for unknowns of shape {x.shape}"
+            )
         return value.reshape(x.shape)
 
     def on_arrays(self, function: Callable[[Tensor], ArrayLike]) -> OnArrays:

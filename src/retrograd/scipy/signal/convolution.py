@@ -177,7 +177,7 @@ def _bounded(
 ) -> Tensor:
     """Return a convolution of matrices that are continued beyond their edges.
 
-    The middle part of a correlation with an even number of elements begins one element later.
+    If ``second`` has an even number of elements, the middle part begins one element later in a correlation.
     """
     if first.ndim != 2 or second.ndim != 2:
         raise ValueError("convolve2d inputs must both be 2-D arrays")
@@ -236,7 +236,7 @@ def upfirdn(
     tensor([1., 1., 2., 2.])
     """
     if mode != "constant" or cval != 0:
-        raise NotImplementedError("scipy.signal.upfirdn of Tensors: only mode='constant' and cval=0")
+        raise NotImplementedError("scipy.signal.upfirdn of Tensors: mode must be 'constant' and cval 0")
     taps, values = floats(h, x)
     if taps.ndim != 1 or up < 1 or down < 1:
         raise ValueError("h must be a vector, up and down must be at least 1")

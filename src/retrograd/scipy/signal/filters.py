@@ -97,8 +97,8 @@ def lfilter(
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Filter ``x`` along an axis by the rational transfer function ``b / a``; with ``zi``, return the final state, too.
 
-    Derivative: ``x`` gets the upstream gradient, filtered backwards in time; ``a`` and ``b`` get the correlations of
-    the gradient, divided by ``a`` backwards in time, with the output and the input.
+    Derivative: ``x`` gets the upstream gradient, filtered backwards in time; ``b`` and ``a`` get the correlations of
+    input and output with the gradient filtered by ``1 / a`` backwards in time.
 
     >>> rg.scipy.signal.lfilter([1.0], [1.0, -0.5], rg.tensor([1.0, 0.0, 0.0]))
     tensor([1.  , 0.5 , 0.25])
@@ -119,7 +119,7 @@ def lfilter(
 
 @signal
 def lfilter_zi(b: ArrayLike, a: ArrayLike) -> Tensor:
-    """Return the state of a filter for a constant input of 1.
+    """Return the steady state of a filter for a constant input of 1.
 
     >>> rg.scipy.signal.lfilter_zi([1.0, 1.0], rg.tensor([1.0, 0.5]))
     tensor([0.3333])
@@ -173,7 +173,7 @@ def sosfilt(
 
 @signal
 def sosfilt_zi(sos: ArrayLike) -> Tensor:
-    """Return the states of a cascade for a constant input of 1.
+    """Return the steady states of a cascade for a constant input of 1.
 
     >>> rg.scipy.signal.sosfilt_zi(rg.tensor([[1.0, 1.0, 0.0, 1.0, 0.5, 0.0]]))
     tensor([[0.3333, 0.    ]])
@@ -342,7 +342,7 @@ def savgol_filter(
 def decimate(
     x: ArrayLike, q: int, n: int | None = None, ftype: str = "iir", axis: int = -1, zero_phase: bool = True
 ) -> Tensor:
-    """Return every ``q``-th sample of the signal after a low-pass filter, by SciPy's design.
+    """Return every ``q``-th sample of the signal after a low-pass filter, which SciPy designs.
 
     >>> rg.scipy.signal.decimate(rg.ones(40), 4).shape
     (10,)
@@ -380,7 +380,7 @@ def resample_poly(
     (3,)
     """
     if padtype != "constant" or cval not in (None, 0):
-        raise NotImplementedError("scipy.signal.resample_poly of Tensors: only padtype='constant' and cval=0")
+        raise NotImplementedError("scipy.signal.resample_poly of Tensors: padtype must be 'constant' and cval 0")
     (values,) = floats(x)
     common = math.gcd(int(up), int(down))
     up, down = int(up) // common, int(down) // common

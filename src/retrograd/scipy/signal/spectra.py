@@ -58,7 +58,7 @@ def _transforms(
     signals: list[Tensor], fs: float, window: Window, nperseg: int | None, noverlap: int | None, nfft: int | None,
     kind: Detrend, onesided: bool, boundary: str | None = None, pad: bool = False,
 ) -> tuple[Tensor, Tensor, list[Tensor], Tensor, bool]:  # fmt: skip
-    """Return frequencies, times, the segments' transforms (frequencies last), the window, and whether one-sided."""
+    """Return frequencies, times, the segments' transforms (frequencies last), the window, and if one-sided."""
     length = max(x.shape[-1] for x in signals)
     signals = [padded(x, 0, length - x.shape[-1], x.ndim - 1) for x in signals]
     dtype = signals[0].array.real.dtype
@@ -325,7 +325,7 @@ def spectrogram(
     (5, 2)
     """
     if mode != "psd":
-        raise NotImplementedError("scipy.signal.spectrogram of Tensors: mode must be 'psd'; use stft for the others")
+        raise NotImplementedError("scipy.signal.spectrogram of Tensors: mode must be 'psd'; use stft for other modes")
     (values,) = floats(x)
     _, size = _windows(_named(window), nperseg, values.shape[axis], values.array.real.dtype)
     overlap = size // 8 if noverlap is None else noverlap
@@ -415,7 +415,7 @@ def resample(
     low = spectrum[..., :positive]
     high = spectrum[..., n - negative :] if negative else spectrum[..., :0]
     middle: list[Tensor] = []
-    if kept % 2 == 0:  # half the sampling rate: add its two coefficients, or divide one into two
+    if kept % 2 == 0:  # at half the sampling rate, add two coefficients, or divide one into two
         if num < n:
             middle = [spectrum[..., kept // 2 : kept // 2 + 1] + spectrum[..., n - kept // 2 : n - kept // 2 + 1]]
         elif n < num:

@@ -2,7 +2,7 @@
 
 ``arrays`` defines the classes, ``array_methods`` further methods, ``construct`` functions that combine arrays,
 ``linalg`` solvers.
-``csr_array(A)`` converts a sparse array of SciPy and ``A.to_scipy()`` returns one; both share memory. Other names are
+``csr_array(A)`` converts from SciPy and ``A.to_scipy()`` to SciPy; both share the memory of A. Other names are
 SciPy's own. Only programs import it.
 """
 

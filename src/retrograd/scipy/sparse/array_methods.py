@@ -72,7 +72,7 @@ def _count(name: str) -> Callable[..., MatrixLike]:
     def call(self: SparseArray, *args: int | None, **kwargs: int | None) -> MatrixLike:
         return getattr(self.detach().to_scipy(), name)(*args, **kwargs)
 
-    call.__name__, call.__doc__ = name, f"Return SciPy's ``{name}``: places or counts, which have no gradient."
+    call.__name__, call.__doc__ = name, f"Return SciPy's ``{name}``: positions or counts, which have no gradient."
     return call
 
 

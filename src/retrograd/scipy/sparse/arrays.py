@@ -232,7 +232,7 @@ class SparseArray:
         return self.to_sparse_coo().to_sparse_csr()
 
     def _numbered(self, start: int = 1) -> ScipyMatrix:
-        """Return a SciPy matrix of these positions whose values are ``start``, ``start + 1``, ..."""
+        """Return a SciPy matrix with this array's positions, whose values are ``start``, ``start + 1``, ..."""
         numbers = np.arange(start, start + self.nnz)
         return self.with_data(new_tensor(numbers)).to_scipy()
 
@@ -400,7 +400,7 @@ class SparseArray:
         if found is None:
             dense = tensor(other)
             if not dense.ndim:
-                raise NotImplementedError("adding a number to a sparse array gives a dense one; use toarray()")
+                raise NotImplementedError("adding a number to a sparse array gives a dense array; use toarray()")
             return self.toarray() + sign * dense
         if found.shape != self.shape:
             raise ValueError(f"inconsistent shapes {self.shape} and {found.shape}")
@@ -481,7 +481,7 @@ class _Coordinates(SparseArray):
 class _Compressed(SparseArray):
     @property
     def indices(self) -> Array:
-        """The column of each value, in compressed columns the row."""
+        """The column of each value; with compressed columns, the row."""
         return self._stored.columns
 
     @property
@@ -568,7 +568,7 @@ def as_sparse(value: object, is_matrix: bool = False) -> SparseArray | None:
     """Return a sparse array of SciPy, or a sparse Tensor, as a SparseArray; None for other objects.
 
     Args:
-        is_matrix: whether ``*`` of a result that was SciPy's is the matrix product.
+        is_matrix: whether ``*`` is the matrix product in a result that is converted from SciPy.
     """
     if isinstance(value, SparseArray):
         return value
@@ -585,7 +585,7 @@ def _format_of(matrix: ScipyMatrix) -> Format:
 
 
 def gathered(numbered: ScipyMatrix, data: Tensor, is_matrix: bool = False) -> SparseArray:
-    """Return the positions of ``numbered``, a result of ``_numbered``, with the elements of ``data`` it refers to."""
+    """Return the positions of a result of ``_numbered``, with the elements of ``data`` that its values refer to."""
     format = _format_of(numbered)
     pattern = _CLASSES[format, is_matrix](numbered.asformat(format))
     return pattern.with_data(data[pattern.data.detach().numpy() - 1])

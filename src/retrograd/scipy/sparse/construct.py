@@ -95,7 +95,7 @@ def block_array(blocks: Sequence[Sequence[MatrixLike]], *, format: Format | None
 
 
 def bmat(blocks: Sequence[Sequence[MatrixLike]], format: Format | None = None) -> SparseArray | ScipyMatrix:
-    """Return ``block_array`` of sparse arrays, or as a sparse matrix if no block is a sparse array.
+    """Return ``block_array`` of the blocks, as a sparse matrix if no block is a sparse array.
 
     >>> rg.scipy.sparse.bmat([[rg.ones(1, 2), None], [None, 2 * rg.ones(1, 1)]]).toarray()
     tensor([[1., 1., 0.],

@@ -21,10 +21,10 @@ _OF_PARAMETERS = ("mean", "var", "std")
 class Distribution:
     """A distribution of scipy.stats whose methods take Tensors as points and parameters.
 
-    ``pdf``, ``logpdf`` (``pmf`` and ``logpmf`` of integers), ``cdf``, ``logcdf``, ``sf``, ``logsf``, ``ppf``, ``isf``,
+    ``pdf``, ``logpdf`` (``pmf`` and ``logpmf`` if discrete), ``cdf``, ``logcdf``, ``sf``, ``logsf``, ``ppf``, ``isf``,
     ``mean``, ``var`` and ``std`` are differentiable with respect to points, shapes, ``loc`` and ``scale``, except for
-    the distribution functions of gamma, beta, t, chi2, f and integers with respect to shapes. Other methods are
-    SciPy's. Called with parameters, a distribution fixes them.
+    the distribution functions of gamma, beta, t, chi2, f and discrete distributions with respect to shapes. Other
+    methods are SciPy's. Calling a distribution with parameters returns a distribution with fixed parameters.
 
     >>> rg.scipy.stats.norm.logpdf(rg.tensor([0.0, 1.0]), loc=1.0)
     tensor([-1.4189, -0.9189])
@@ -50,7 +50,7 @@ class Distribution:
     def _parameters(self, args: Sequence[ArrayLike], kwargs: dict[str, ArrayLike]) -> list[ArrayLike]:
         names = (*self.family.shapes, "loc") if self.family.discrete else (*self.family.shapes, "loc", "scale")
         if len(args) > len(names):
-            raise TypeError(f"scipy.stats.{self.name} has the parameters {', '.join(names)}, got {len(args)}")
+            raise TypeError(f"scipy.stats.{self.name} has the parameters {', '.join(names)}, got {len(args)} arguments")
         given = dict(zip(names, args, strict=False))
         for name, value in kwargs.items():
             if name not in names or name in given:
@@ -130,7 +130,7 @@ class Distribution:
         family = self.family
         if family.ppf is None:
             raise NotImplementedError(
-                f"scipy.stats.{self.name}: the quantiles of integers have no derivative; detach() the arguments"
+                f"scipy.stats.{self.name}: discrete quantiles have no derivative; detach() the arguments"
             )
         low, high = [_bound(bound, shapes) for bound in (family.low, family.high)]
         at = q.detach()

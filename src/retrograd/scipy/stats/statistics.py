@@ -24,7 +24,7 @@ def _samples(axis: Axis, *values: ArrayLike, nan_policy: str = "propagate") -> t
         AxisError: an axis is out of range.
         NotImplementedError: ``nan_policy`` is not ``"propagate"``.
         TypeError: an axis is not an integer.
-        ValueError: there is no axis, or one is repeated.
+        ValueError: there is no axis, or an axis is repeated.
     """
     if nan_policy != "propagate":
         raise NotImplementedError(f"scipy.stats of Tensors: nan_policy must be 'propagate', got {nan_policy!r}")
@@ -126,7 +126,7 @@ def moment(
     center: float | None = None,
     keepdims: bool = False,
 ) -> Tensor:
-    """Return the moment of an order about the mean, or about ``center``.
+    """Return the moment of the given order about the mean, or about ``center``.
 
     >>> rg.scipy.stats.moment(rg.tensor([0.0, 2.0]), 2)
     tensor(1.)
@@ -257,7 +257,7 @@ def pearsonr(
     tensor(1.)
     """
     if alternative != "two-sided" or method is not None:
-        raise NotImplementedError("scipy.stats.pearsonr of Tensors: only alternative='two-sided' and method=None")
+        raise NotImplementedError("scipy.stats.pearsonr of Tensors: alternative must be 'two-sided' and method None")
     a, b = floats(x, y)
     if axis is None:
         a, b, axis = a.reshape(-1), b.reshape(-1), 0
@@ -308,7 +308,7 @@ def linregress(
         raise NotImplementedError(f"scipy.stats.linregress: alternative must be 'two-sided', got {alternative!r}")
     a, b = floats(x, y)
     if a.ndim != b.ndim or any(a.shape[place] != b.shape[place] for place in _axes(axis, a.ndim)):
-        raise ValueError(f"x and y must have equally many points along axis {axis}, got {a.shape} and {b.shape}")
+        raise ValueError(f"x and y must have the same number of points along axis {axis}, got {a.shape} and {b.shape}")
     (a, b), shape = _samples(axis, a, b, nan_policy=nan_policy)
     n = a.shape[-1]
     mean_x, mean_y = a.mean(-1), b.mean(-1)

@@ -71,7 +71,7 @@ def away_from_zero(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 
 def one_dim(draw: Draw = normal, **options: object) -> Calls:
-    """Calls with one dimension, kept or not, and a 0-d tensor."""
+    """Return calls along one dimension, with and without ``keepdim``, and a call on a 0-d tensor."""
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:
         yield Call(draw(rng, (3, 4)), 0, **options)
@@ -96,7 +96,7 @@ def all_dims(draw: Draw = normal, **options: object) -> Calls:
 
 
 def plain(draw: Draw = normal) -> Calls:
-    """Calls of the input alone."""
+    """Return calls whose only argument is the input."""
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:
         for shape in ((3, 4), (5,), ()):

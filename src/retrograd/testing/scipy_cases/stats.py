@@ -14,7 +14,7 @@ PARAMETERS = ("mean", "var", "std")
 
 
 def methods(*names: str) -> Callable[[function], Function]:
-    """Return a wrapper that calls methods of points, ``ppf`` and ``isf`` with probabilities, and moments."""
+    """Return a wrapper that calls a distribution's methods: at points, at probabilities (``ppf``), and its moments."""
 
     def wrap(distributions: function) -> Function:
         def call(x: object, q: object, *args: object, **kwargs: object) -> object:

@@ -42,15 +42,15 @@ def eigsh(
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Return ``k`` eigenvalues of a real symmetric matrix, and the eigenvectors as columns.
 
-    The derivatives of ``w_i`` with respect to A are ``v_i v_i^T``. Those of eigenvectors are solutions
-    of bordered systems, by LU factorization for sparse arrays, else by MINRES without a matrix.
+    The derivatives of ``w_i`` with respect to A are ``v_i v_i^T``. The derivatives of eigenvectors are
+    solutions of bordered systems, by LU factorization for sparse arrays, else by MINRES without a matrix.
 
     Args:
         A: a sparse array, a matrix, or a LinearOperator; symmetric, which is not checked.
         k: the number of eigenvalues.
         M: for ``A v = w M v``, a symmetric positive definite matrix.
-        sigma: find the eigenvalues nearest to this number, by solutions with ``A - sigma M``, which must be sparse.
-        which: the largest ("LA"), smallest ("SA"), or largest in magnitude ("LM"), among others of SciPy.
+        sigma: find the eigenvalues nearest to this number, by solving systems of ``A - sigma M``, which must be sparse.
+        which: the largest ("LA"), smallest ("SA"), or largest in magnitude ("LM") eigenvalues; SciPy has more names.
         v0: the start vector; by default the same random vector in each call, so that signs do not change.
         ncv, maxiter, tol: as in SciPy.
         return_eigenvectors: whether to return the vectors.
@@ -59,7 +59,7 @@ def eigsh(
         ``(w, v)`` in ascending order of w, or only ``w``.
 
     Raises:
-        LinAlgError: a derivative of eigenvectors with equal eigenvalues.
+        LinAlgError: an eigenvector with a repeated eigenvalue is differentiated.
         ValueError: A is complex or not square.
 
     >>> A = rg.scipy.sparse.diags_array(rg.tensor([1.0, 2.0, 3.0, 4.0, 5.0], dtype=rg.float64))
@@ -145,6 +145,6 @@ class _Bordered:
 
     def _equal(self, index: int) -> LinAlgError:
         return LinAlgError(
-            f"eigsh: eigenvalue {index}, {self.w[index]:.6g}, has no derivative of its own: another one is equal to it "
-            "within rounding; use functions of all equal ones, such as their sum"
+            f"eigsh: eigenvalue {index}, {self.w[index]:.6g}, has no derivative: another eigenvalue is equal to it "
+            "within rounding; differentiate a function of all equal eigenvalues, such as their sum"
         )

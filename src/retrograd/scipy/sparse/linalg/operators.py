@@ -25,8 +25,8 @@ class LinearOperator:
     with the transpose is computed by reverse mode unless ``rmatvec`` is given.
 
     Args:
-        shape: rows and columns.
-        matvec: maps a vector of ``shape[1]`` numbers to one of ``shape[0]``.
+        shape: the numbers of rows and columns.
+        matvec: maps a vector of ``shape[1]`` numbers to a vector of ``shape[0]`` numbers.
         rmatvec: the product with the conjugate transpose.
         dtype: the dtype of the matrix; by default float64.
 

@@ -72,7 +72,7 @@ class SuperLU:
         self.shape, self.nnz = A.shape, A.nnz
 
     def solve(self, rhs: MatrixLike, trans: str = "N") -> Tensor:
-        """Return the solution for a right-hand side; for ``trans`` "T" ("H") of the (conjugate) transposed system."""
+        """Return the solution for a right-hand side; ``trans`` "T" ("H") solves the (conjugate) transposed system."""
         if trans not in ("N", "T", "H"):
             raise ValueError(f"solve: trans must be 'N', 'T' or 'H', got {trans!r}")
         b = _right_side(rhs, self.shape[0], "solve")
@@ -86,7 +86,7 @@ def splu(A: MatrixLike, permc_spec: str | None = None, **options: object) -> Sup
 
     Args:
         A: the square sparse array to factorize.
-        permc_spec: the order of the columns.
+        permc_spec: the order of the columns in the factorization, as in SciPy.
         options: further arguments of ``scipy.sparse.linalg.splu``.
 
     >>> lu = rg.scipy.sparse.linalg.splu(rg.scipy.sparse.csc_array(rg.tensor([[2.0, 0.0], [1.0, 4.0]])))
@@ -95,7 +95,7 @@ def splu(A: MatrixLike, permc_spec: str | None = None, **options: object) -> Sup
     """
     found = as_sparse(A)
     if found is None:
-        raise TypeError(f"splu: expected a sparse array, got {describe(A)}; use retrograd.linalg.solve for dense ones")
+        raise TypeError(f"splu: expected a sparse array, got {describe(A)}; use linalg.solve for dense matrices")
     square(found, "splu")
     given = options if permc_spec is None else {**options, "permc_spec": permc_spec}
     return SuperLU(found, given)
@@ -154,7 +154,7 @@ def _krylov(
     matrix = square(A, name)
     right = _right_side(b, matrix.shape[0], name)
     if right.ndim == 2 and right.shape[1] != 1:
-        raise ValueError(f"{name}: the right-hand side must be a vector, got {describe(right)}; use vmap for several")
+        raise ValueError(f"{name}: the right-hand side must be a vector, got {describe(right)}; use vmap for a matrix")
     start = None if x0 is None else np.asarray(tensor(x0).detach()).reshape(-1)
     given = {key: value for key, value in options.items() if value is not None}
     if isinstance(matrix, SparseArray):
@@ -241,7 +241,8 @@ class _MatrixFree(LinearSolve):
         x, info = method(operator, right, M=M, **start, **self.options)
         if info and self.info is not None:
             raise RuntimeError(
-                f"{self.what}: the linear system of the derivative did not converge in {info} iterations"
+                f"{self.what}: the linear system of the derivative did not converge in {info} iterations; "
+                "pass a larger maxiter"
             )
         self.info = int(info) if self.info is None else self.info
         return x.astype(right.dtype, copy=False)

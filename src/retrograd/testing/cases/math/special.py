@@ -116,7 +116,7 @@ def mvlgamma_calls(rng: np.random.Generator) -> Iterator[Call]:
 
 
 def from_scipy(name: str) -> Callable[..., Any]:
-    """SciPy's function: PyTorch's trigamma has ten digits only."""
+    """Return SciPy's function, because PyTorch's trigamma is accurate to ten digits only."""
 
     def function(*args: object) -> Any:
         return getattr(library_for(np.empty(0), name), name)(*args)
@@ -156,7 +156,7 @@ def calls(rng: np.random.Generator) -> Iterator[Call]:
 
 
 def from_scipy_of_polynomials(name: str, shifted: bool = False) -> Callable[..., Any]:
-    """SciPy's polynomial, whose degree comes first."""
+    """Return SciPy's polynomial, whose first argument is the degree."""
 
     def function(x: Any, n: Any) -> Any:
         return getattr(library_for(np.empty(0), name), f"eval_{name}")(n, 2 * x - 1 if shifted else x)
