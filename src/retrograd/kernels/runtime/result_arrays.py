@@ -48,18 +48,6 @@ def empty_like(x: Any) -> Any:
     return empty(tuple([x.shape[axis] for axis in order]), x.dtype).transpose(np.argsort(order))
 
 
-def _offered(
-    offers: Callable[[tuple[int, ...], DType], Array | None], function: Callable[..., object], args: Any, kwargs: Any
-) -> Any:
-    before, _here.offers = _here.offers, offers
-    offering.append(None)
-    try:
-        return function(*args, **kwargs)
-    finally:
-        offering.pop()
-        _here.offers = before
-
-
 def into(slots: Sequence[Array | None], function: Callable[..., object], *args: object, **kwargs: object) -> Any:
     """Call the function so that it allocates the arrays ``slots``, in order; None stands for a new array."""
     left = iter(slots)
@@ -68,7 +56,13 @@ def into(slots: Sequence[Array | None], function: Callable[..., object], *args: 
         slot = next(left, None)
         return slot if slot is not None and slot.shape == shape and slot.dtype == dtype else None
 
-    return _offered(offers, function, args, kwargs)
+    before, _here.offers = _here.offers, offers
+    offering.append(None)
+    try:
+        return function(*args, **kwargs)
+    finally:
+        offering.pop()
+        _here.offers = before
 
 
 def noted(function: Callable[..., object], *args: object, **kwargs: object) -> tuple[Any, list[Any]]:
@@ -79,4 +73,10 @@ def noted(function: Callable[..., object], *args: object, **kwargs: object) -> t
         asked.append(np.empty(shape, dtype))
         return asked[-1]
 
-    return _offered(offers, function, args, kwargs), asked
+    before, _here.offers = _here.offers, offers
+    offering.append(None)
+    try:
+        return function(*args, **kwargs), asked
+    finally:
+        offering.pop()
+        _here.offers = before
