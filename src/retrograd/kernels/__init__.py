@@ -182,9 +182,14 @@ def loop(module: str, name: str) -> Loop:
 
 def multiplies() -> bool:
     """Return whether compiled loops that call NumPy's BLAS are available."""
+    return compiled() is not None and _blas_found()
+
+
+@cache
+def _blas_found() -> bool:
     from .runtime import blas_address
 
-    return compiled() is not None and blas_address.available()
+    return blas_address.available()
 
 
 def takes(x: object, *others: object, least: int = USEFUL) -> bool:

@@ -338,3 +338,20 @@ def test_blocks_are_multiplied_in_one_call_where_blas_packs_small_matrices_too(m
 def test_products_are_their_references_on_either_backend(shapes, order, on_backend):
     x, y = [np.random.default_rng(0).standard_normal(shape).astype("f") for shape in shapes]
     on_backend(lambda x, y: x @ (y if order == "C" else (y.mT.contiguous() * 1).mT), x, y)
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_only_products_by_blas_restrict_its_threads(wide, monkeypatch):
+    if wide and width() != products.WIDE:
+        pytest.skip("this processor has shorter vector registers")
+    restricted = []
+    launch = products.launch_products
+    monkeypatch.setattr(products, "_vectors_are_wide", lambda: wide)
+    monkeypatch.setattr(products, "launch_products", lambda *args: (restricted.append(args), launch(*args)))
+    products.planned.cache_clear()
+    x, y = np.random.default_rng(0).standard_normal((2, 256, 256)).astype(np.float32)
+    try:
+        np.testing.assert_allclose(products.dot(x, y), x.astype(float) @ y, rtol=1e-3, atol=1e-3)
+    finally:
+        products.planned.cache_clear()
+    assert bool(restricted) is not wide

@@ -22,7 +22,7 @@ from ....core.opaque_calls import LoopMissing
 from ... import loop, multiplies, share
 from ...runtime.cores import count
 from ...runtime.result_arrays import empty
-from ...runtime.threads import PARTS, in_shares, launch_products
+from ...runtime.threads import PARTS, in_shares, launch, launch_products
 
 USEFUL = 1 << 18  # multiplications from which several threads are faster
 LINES = 64  # minimum rows per thread of a matrix that is multiplied with one vector
@@ -133,21 +133,25 @@ def _shared_dot(x: Array, y: Array) -> Array:
     given = prepared(x, y)
     if given is None:
         return beside_pool(x.dot, y)
-    blocks, least, args = given
     try:
-        launch_products(loop("loops.matrices.product_loops", "product"), blocks, least, *args)
+        _launch("product", *given)
     except LoopMissing:
         return beside_pool(x.dot, y)
-    return args[4]
+    return given[2][4]
+
+
+def _launch(name: str, blocks: int, least: int, args: tuple[Any, ...]) -> None:
+    """Launch a loop on the blocks of a prepared product; BLAS's threads matter only to methods that call BLAS."""
+    run = launch_products if args[6] in (WHOLE, SINGLY) else launch
+    run(loop("loops.matrices.product_loops", name), blocks, least, *args)
 
 
 def add_dot(out: Array, x: Array, y: Array) -> None:
     """Compute ``out += x @ y`` for a row-major matrix, without an array for the product."""
     given = prepared(x, y, out)
     if given is not None:
-        blocks, least, args = given
         try:
-            launch_products(loop("loops.matrices.product_loops", "add_product"), blocks, least, *args)
+            _launch("add_product", *given)
             return
         except LoopMissing:
             pass

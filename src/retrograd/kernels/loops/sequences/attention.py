@@ -14,7 +14,7 @@ import numpy as np
 from ....core.arrays import Array
 from ... import USEFUL, loop, multiplies
 from ...runtime.levels import multiplies_bfloat16
-from ...runtime.threads import launch_products
+from ...runtime.threads import launch, launch_products
 
 NO_MASK, CHOOSING, ADDED = 0, 1, 2  # kinds of masks: none, bool, added to the scores
 
@@ -150,7 +150,8 @@ def _run(
     least = max(1, USEFUL // (form[0] * form[1]))
     number, module = (np.float32, "attention_pairs_loops") if q.itemsize == 2 else (q.dtype.type, "attention_loops")
     work = loop(f"loops.sequences.{module}", name)
-    launch_products(work, len(offsets), least, addresses, offsets, form, causal, number(scale), number(1 - dropout_p))
+    run = launch_products if name == "attention_second" else launch  # the others multiply without BLAS
+    run(work, len(offsets), least, addresses, offsets, form, causal, number(scale), number(1 - dropout_p))
 
 
 Axes = tuple[tuple[int, ...], tuple[int, ...]]  # shape and strides of an array
