@@ -130,7 +130,7 @@ class _Codegen(JITCPUCodegen):
 
 
 class _Loops(CPU):
-    """The name of the target below, under which Numba also compiles the helpers that it adds to a loop."""
+    """The class by which Numba identifies ``_Target``, for which it also compiles helpers that it adds to a loop."""
 
 
 class _Target:

@@ -70,7 +70,7 @@ def flushing(builder: Any, number: Any) -> Callable[[], None]:
 
 
 def _flush(builder: Any, number: Any) -> Any:
-    """Generate code that switches the mode; return the variable with the old mode, or None without a switch."""
+    """Generate code that switches the mode; return the variable with the old mode, or None if the mode stays."""
     if number != types.float32 or not flushes():
         return None
     kept, changed = [cgutils.alloca_once(builder, _WORD) for _ in range(2)]
@@ -100,7 +100,7 @@ def flush(typing_context, number):
 
 @intrinsic
 def leave(typing_context, mode, number):
-    """Restore the mode before ``flush``."""
+    """Restore the mode that ``flush`` returned."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         if number == types.float32 and flushes():

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from .loop_calls import Loop
 
 AWAKE = 2_000_000  # ns for which an idle worker polls before it sleeps, since waking it up is slow
-PARTS = 4  # parts of a loop per thread, so that a preempted thread delays the others by at most one part
-SHORT = 8  # loops of up to this many minimum parts per thread are divided into one part per thread
+PARTS = 4  # number of parts of a loop per thread, so that a preempted thread delays the others by at most one part
+SHORT = 8  # short loops have one part per thread: up to this many times the minimum part per thread
 
 
 def set_count(number: int) -> None:

@@ -1,4 +1,4 @@
-"""Elementwise functions in one pass where NumPy needs several passes or a slow one.
+"""Elementwise functions in one pass where NumPy needs several passes or one slow pass.
 
 ``in_one_pass``, ``special`` and ``of_pairs`` replace a function by a loop. The other functions return None if the
 caller should use the reference, which is next to the call.
@@ -20,7 +20,7 @@ from ... import REPEATED, SEVERAL, USEFUL, WORTH_SHARING, Reference, compiled, l
 from ...runtime.result_arrays import empty, offering
 from ...runtime.threads import launch
 
-BLOCK = 1 << 14  # elements of a block for sums of losses
+BLOCK = 1 << 14  # number of elements in a block whose losses are summed together
 SQUARE, ABSOLUTE, QUADRATIC_THEN_LINEAR, LOGITS, SOFT_MARGIN = range(5)  # kinds of losses
 
 
@@ -63,7 +63,7 @@ def parameters(function: Any) -> tuple[int, list[str]]:
 
 
 def in_one_pass(function: Reference, reference: Reference | None = None) -> Reference:
-    """Return a function of ``elements/``, or ``reference`` in its place, with the compiled loop of its name."""
+    """Decorate ``reference``, by default ``function``, with the compiled loop of ``function`` of ``elements/``."""
     count, numbers = parameters(function)
     return _with_loop(function.__name__, count, numbers)(reference or function)
 

@@ -18,7 +18,7 @@ from ...runtime.result_arrays import empty
 from ...runtime.threads import launch
 from .three_axes import Window3, in_three_axes
 
-TABLED = 1 << 12  # elements read by windows up to which tables of positions are fastest for sums
+TABLED = 1 << 12  # maximum number of elements read by all windows for which tables of positions are fastest for sums
 
 
 def takes(x: Array, window: Any, least: int = SEVERAL) -> bool:

@@ -99,7 +99,7 @@ def _max_pool_backward_in_pairs(g: np.ndarray, winners: np.ndarray, dx: np.ndarr
 def _max_of_columns(
     x: np.ndarray, window: Window, plane: int, row: int, columns: np.ndarray, numbers: np.ndarray
 ) -> bool:
-    """Find the maximum of each column of x in the rows of a window, and its index; return False without such a row."""
+    """Find the maximum of each column of x in a window's rows, and its index; return False if no row is inside x."""
     kernel, stride, padding, dilation, _ = window
     found = False
     for u in range(kernel[0]):
@@ -133,7 +133,7 @@ def _merge_apart(
 @apart
 def _merge(new: np.ndarray, numbers: np.ndarray, stride: int, number: int, best: np.ndarray, won: np.ndarray) -> None:
     """Replace maxima by larger elements of columns: for equal numbers the lower index, for NaN the higher one."""
-    if stride == 1:  # strides that are constants are vectorized
+    if stride == 1:  # LLVM vectorizes the loop only for constant strides
         _merge_apart(new, numbers, 1, number, best, won)
     elif stride == 2:
         _merge_apart(new, numbers, 2, number, best, won)

@@ -120,7 +120,7 @@ def _is_transposed(x: Array) -> bool:
 
 
 def _fill_lines(out: Array, x: Array) -> bool:
-    """Copy lines that are contiguous in both arrays, or in x reversed or one repeated element; else return False."""
+    """Copy lines; return False unless lines are contiguous in ``out``, and in x contiguous, reversed or one element."""
     item, length, way = x.itemsize, x.shape[-1], x.strides[-1] // x.itemsize
     if not _are_words(x, out) or length < LINE or out.strides[-1] != item or x.strides[-1] not in (item, 0, -item):
         return False

@@ -24,19 +24,20 @@ from ...runtime.cores import count
 from ...runtime.result_arrays import empty
 from ...runtime.threads import PARTS, in_shares, launch_products
 
-USEFUL = 1 << 18  # multiplications from which several threads are faster
+USEFUL = 1 << 18  # minimum number of multiplications for which several threads are faster than one
 LINES = 64  # minimum rows per thread of a matrix that is multiplied with one vector
-STACKED = 1 << 21  # multiplications of a stack of products from which several threads are faster
-BLOCK = 48  # rows or columns of a block of the result: a multiple of the tile sizes of BLAS's inner loops
-SMALL = 1_000_000  # multiplications up to which OpenBLAS does not pack
+STACKED = 1 << 21  # the same minimum for a stack of products
+BLOCK = 48  # rows or columns in a block of the result: a multiple of the tile sizes of BLAS's inner loops
+SMALL = 1_000_000  # maximum number of multiplications for which OpenBLAS does not pack
 THIN, SKINNY = 32, 128  # smaller side of the result: up to THIN packing is never worthwhile, up to SKINNY sometimes
-LIGHT = 10_000  # multiplications per element along the other axis up to which skinny results are not packed
-TILED = 1 << 23  # multiplications from which register tiles are used
-NARROW = 64  # rows, columns or inner length below which register tiles are not used
-SHALLOW = 128  # inner length up to which smaller products need no packing
-TALL = 64  # rows from which rows are divided among threads even if there are more columns, as in updates of a weight
-WIDE = 64  # bytes of a vector register from which tiles are faster than BLAS; such processors have 32 registers
-ALONE = 1 << 19  # elements that a thread packs at once
+LIGHT = 10_000  # skinny results are packed only for more multiplications per element along the longer axis
+TILED = 1 << 23  # register tiles of shared packed factors are used for more multiplications
+NARROW = 64  # minimum of rows, columns and inner length for which register tiles are used
+SHALLOW = 128  # maximum inner length for which products below TILED need no packing
+# With at least this many rows, threads share the rows even if there are more columns, as in updates of a weight.
+TALL = 64
+WIDE = 64  # bytes of the vector registers with which tiles beat BLAS; processors with them have 32 registers
+ALONE = 1 << 19  # number of elements that a thread packs at once
 ROWS, COLUMNS = 8, 48  # a thread computes a multiple of this many rows and columns of the result
 FINEST = 1 << 19  # minimum number of multiplications per thread
 WHOLE, SINGLY = 0, 1  # multiply a part by BLAS: in one call, or in one call per block
@@ -200,8 +201,8 @@ def planned(m: int, k: int, n: int, x_turned: bool, y_turned: bool, kind: str, t
 
 
 def smaller(m: int, k: int, n: int, x_turned: bool, y_turned: bool, kind: str) -> tuple[int, int, int, int, int]:
-    """Return the plan of a smaller product: the number of blocks, the minimum number per thread, their length, the
-    number of parts per thread, and the method of multiplication.
+    """Return the plan of a product below ``TILED``: the number of blocks, the minimum number per thread, their length,
+    the number of parts per thread, and the method of multiplication.
     """
     shortest, longest = sorted((m, n))
     if _vectors_are_wide() and k <= SHALLOW and shortest >= ROWS and not y_turned:
@@ -218,7 +219,7 @@ def smaller(m: int, k: int, n: int, x_turned: bool, y_turned: bool, kind: str) -
 
 
 def by_rows(m: int, n: int, how: int) -> bool:
-    """Return whether a smaller product is divided by rows of the result, not by columns."""
+    """Return whether a product below ``TILED`` is divided by rows of the result, not by columns."""
     return m >= n or how == STRAIGHT and m >= TALL
 
 

@@ -1,4 +1,4 @@
-"""The compiled loops of recurrent layers: all steps of a block of rows of the batch, then those of the next block.
+"""The compiled loops of recurrent layers: all steps of a block of rows of the batch, then all steps of the next block.
 
 The notation is that of ops/nn/recurrent; bias vectors are passed even if a layer has none.
 """

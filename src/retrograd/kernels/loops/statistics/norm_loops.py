@@ -19,7 +19,7 @@ _SMALL = 1e-30
 
 @njit(inline="always")
 def _standardize(x: np.ndarray, m: int, r: float, out: np.ndarray) -> None:
-    """``(x - m) * r``."""
+    """``(x - m) * r`` for a mean m and r = 1 / standard deviation."""
     if r > _SMALL:
         m32, r32 = f(m), f(r)
         for j in range(len(x)):

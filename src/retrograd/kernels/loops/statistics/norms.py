@@ -18,8 +18,8 @@ from ...runtime.result_arrays import empty
 from ...runtime.threads import launch
 
 BLOCK = 64  # rows whose contributions to the gradients of weight and bias one thread sums, in order
-SHORTEST = 16  # elements of one channel of one image from which the loops along them are fast
-FEW = 1 << 13  # elements of a batch below which NumPy's overhead is larger than that of slow loops
+SHORTEST = 16  # minimum elements of one channel of one image for which loops along these elements are fast
+FEW = 1 << 13  # for batches with fewer elements, even slow loops are faster than NumPy, whose overhead dominates
 
 
 def _or(value: Any, number: float, *shape: int) -> Any:

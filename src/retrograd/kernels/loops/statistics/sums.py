@@ -18,8 +18,8 @@ from ... import WORTH_SHARING, compiled, loop, or_reference
 from ...runtime.threads import launch
 from ..elements.ufuncs import reduced
 
-PART = 1 << 14  # elements of each part in which a row is summed
-SHORT = 64  # elements of a row up to which the reference is as fast
+PART = 1 << 14  # number of elements in each part of a row that is summed separately
+SHORT = 64  # maximum row length for which the reference is as fast as the loop
 
 
 @or_reference
