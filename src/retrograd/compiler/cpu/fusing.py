@@ -17,7 +17,7 @@ BLOCK = 1 << 12  # elements of a block
 
 
 def without_repeated_copies(steps: Sequence[Step], kept: set[Buffer]) -> list[Step]:
-    """Remove copies of what an earlier copy contains, such as the transposed weights of several products.
+    """Remove a copy whose source an earlier copy has copied, such as the transposed weight of several products.
 
     Copies to buffers in ``kept`` stay.
     """
@@ -63,7 +63,7 @@ def fused_maps(steps: Sequence[Step], kept: set[Buffer], one_dtype: bool = False
     Args:
         steps: the steps in their order.
         kept: the buffers that are read afterwards.
-        one_dtype: whether only loops that compute in one dtype, besides conditions, are fused.
+        one_dtype: whether only loops that compute in one dtype, apart from conditions, are fused.
     """
     touched: dict[Buffer, list[int]] = {}
     written: dict[Buffer, list[int]] = {}

@@ -17,7 +17,7 @@ from .emission import Body, Kernel, type_of
 from .machine_code import gemm, gemv, packing, tiles
 from .steps import Lowers, Place, Step, Unlowered, kernel_of
 
-MAX_LOOP_MULTIPLICATIONS = MAX_MULTIPLICATIONS  # maximum of a product by loops; for more, BLAS is faster
+MAX_LOOP_MULTIPLICATIONS = MAX_MULTIPLICATIONS  # for more multiplications, BLAS is faster than loops
 BLOCK_ROWS = 6  # rows of the block of the result in registers
 
 
@@ -222,7 +222,7 @@ def _blockwise_kernel(step: Step) -> Kernel:
 
 
 def _vector_kernel(step: Step) -> Kernel:
-    """Compute the product of a matrix and a vector by one call of BLAS, which would pack the matrix for ``gemm``."""
+    """Compute the product of a matrix and a vector by one call of ``gemv``, because ``gemm`` would pack the matrix."""
     out, x, y = step.operands
     size, typ = x.dtype.itemsize, type_of(x.dtype)
     body = Body()

@@ -80,7 +80,7 @@ def _library() -> ctypes.CDLL:
 
 
 def layout(x: DeviceArray) -> tuple[bool, int] | None:
-    """Whether a matrix, the last two dimensions of an array, is stored by columns, and the stride between rows, in
+    """Return whether a matrix, the last two dimensions of an array, is stored by columns, and the row stride in
     elements; None if cuBLAS cannot read it."""
     (rows, columns), (down, along), size = x.shape[-2:], x.strides[-2:], x.itemsize
     for by_columns, (length, near, far) in enumerate(((columns, along, down), (rows, down, along))):

@@ -196,7 +196,7 @@ class Tile(NamedTuple):
 
     kept: int
     length: int
-    along_first: bool  # whether adjacent threads read adjacent terms of a sum, not of adjacent sums
+    along_first: bool  # whether adjacent threads read adjacent terms of one sum; otherwise they read adjacent sums
     across: int
     along: int
     shares: int  # tiles per sum
@@ -232,7 +232,7 @@ class Tile(NamedTuple):
         numbers = range(len(terms))
         along, across = ("%", "/") if self.along_first else ("/", "%")
         width = self.along if self.along_first else self.across
-        step = 1 if self.along_first else self.across  # from a thread to the next thread of the same sum
+        step = 1 if self.along_first else self.across  # distance between successive threads of the same sum
         lines = [
             f"__shared__ double found[{len(terms)}][{THREADS}];",
             f"const int mine = threadIdx.x {along} {width};",

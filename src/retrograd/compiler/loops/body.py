@@ -34,7 +34,7 @@ class Unrollable(BaseException):
 
 
 class BodyTracer(Tracer):
-    """The tracer of a step. ``found`` has what the step reads from outside, each with its value in the program."""
+    """The tracer of a step. ``found`` has the outside objects that the step reads, and their values in the program."""
 
     def __init__(self, enclosing: Tracer) -> None:
         super().__init__(False, MAX_OPERATORS)

@@ -22,13 +22,13 @@ from ...core.tensor.tensor import Tensor
 from ..program import Value, equal
 from ..trace.traced_arrays import Traced
 
-MIN_CALLS = 64  # repeated calls after which a loop is assumed
+MIN_CALLS = 64  # number of repeated calls after which a loop is assumed
 MAX_PERIOD = 5000
 MAX_BYTES = 1 << 12  # maximum bytes of a NumPy array that a call reads
 MAX_STACKED = 1 << 10  # maximum bytes of a Tensor that differs between periods and is not a row of one Tensor
 MAX_PRODUCT = 1 << 20  # maximum multiplications of a matrix product in a loop that is followed
 _PRODUCTS = frozenset(("mm", "matmul", "bmm", "addmm", "baddbmm", "linear", "einsum", "tensordot"))
-_WINDOW = 6  # calls that are compared to find a period
+_WINDOW = 6  # number of successive calls that are compared to find a period
 _ARITHMETIC = frozenset(("add", "sub", "mul", "div"))
 Params: TypeAlias = dict[str, object]
 Identity: TypeAlias = tuple[Value, int | None]  # the value of a Tensor, and its position in the graph

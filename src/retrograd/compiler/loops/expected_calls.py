@@ -1,7 +1,7 @@
 """Compare the calls of a Python loop with those of its block, each by a function written for that call.
 
-A step of a few microseconds per call is compared once per call, so that the comparison is written as Python code, in
-which everything is known but the call: which input is which result, and what each result looks like.
+A call of a step takes a few microseconds, and each call is compared. The comparison is therefore generated as Python
+code, in which all expectations are constants: which input is which result, and the shape and dtype of each result.
 ``is_predictable`` says whether the results of a call have known forms without computing them.
 """
 
@@ -43,7 +43,7 @@ Comparison: TypeAlias = Callable[[Primitive, Arguments, Keywords], object]
 class Following(Protocol):
     """The state of a loop that is being followed, which the comparisons read and change.
 
-    They also call its methods ``starts_with``, ``is_same``, ``is_slice``, ``computed`` and ``end_step``.
+    The comparisons also call the methods ``starts_with``, ``is_same``, ``is_slice``, ``computed`` and ``end_step``.
     """
 
     tracer: Tracer
@@ -60,8 +60,8 @@ class Following(Protocol):
 def comparisons(steps: Following, block: Block, kind: type[Tensor]) -> list[Comparison]:
     """Return a function for each call of a block.
 
-    A function returns the result of a call, and makes the next function that of the next call; for another call than
-    the expected one it returns NotImplemented. ``kind`` is the class of results that require grad.
+    A function returns the result of a call and installs the function of the next call; for a call other than the
+    expected one it returns NotImplemented. ``kind`` is the class of results that require grad.
     """
     found: list[Comparison] = []
     for at in range(len(block.calls)):
@@ -197,7 +197,8 @@ def is_predictable(block: Block) -> bool:
 
 def _is_predictable(call: Call) -> bool:
     primitive = call.primitive
-    forward = unwrap(getattr(primitive.forward, "reference", primitive.forward))  # without wrappers of kernels and meta
+    # Remove the wrappers for compiled loops and for the device meta.
+    forward = unwrap(getattr(primitive.forward, "reference", primitive.forward))
     if not (isinstance(forward, np.ufunc) or is_package_function(forward)):
         return False
     if primitive.elementwise or primitive.view:

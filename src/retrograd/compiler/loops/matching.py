@@ -76,7 +76,7 @@ class Match:
         kept: the results that other parts of the program read from several blocks.
         last_only: the results that other parts read from the last block only, and that no block reads.
         leaving: the result and block of each value that other parts read.
-        rows: the arrays of which each block writes one row, after the loop.
+        rows: the arrays of which each block writes one row; the program writes all rows after the loop.
         gone: the instructions of a block that are removed for ``rows``.
         ends: by result, the value after the loop of an array in ``rows``.
         written: the values in ``same`` to whose memory all blocks write.

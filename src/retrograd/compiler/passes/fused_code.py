@@ -23,8 +23,8 @@ _OPERATIONS = {  # forms of operands in their order
     "{0}": at.COPY, "({1} if {0} else {2})": at.CHOOSE,
 }  # fmt: skip
 
-# Operations from which an accumulator is faster: with fewer, loops over blocks move little more memory, and their
-# branches are predicted.
+# Minimum operations for which an accumulator is faster: for fewer, loops over blocks move little more memory, and
+# their branches are predicted.
 MIN_RUN = 4
 
 
@@ -42,7 +42,7 @@ def code_of(
     Args:
         steps: the steps in their order.
         arrays: the arrays that are read; slots for results and for partial sums follow.
-        direct: the arrays among them whose blocks need no register.
+        direct: those of the arrays whose blocks need no register.
         numbers: the numbers that are read, constants included.
         outs: results.
         sums: values that are summed, and whether along rows.
@@ -73,7 +73,7 @@ def code_of(
 
 
 class Code:
-    """Rows of code with an unlimited number of registers, until ``allocated``."""
+    """Rows of code with an unlimited number of registers, which ``allocated`` reduces by reuse."""
 
     def __init__(self, fixed: int, numbers: int) -> None:
         self.rows: list[list[int]] = []

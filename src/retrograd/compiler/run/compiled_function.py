@@ -42,7 +42,7 @@ from .guards import Place, Surroundings, Wrapper, is_iterator
 from .program_entry import Entry, TooLong
 from .replay import Miss
 
-MAX_FAILED_TRACES = 3  # consecutive traces without a program, after which a function runs eagerly
+MAX_FAILED_TRACES = 3  # number of consecutive traces without a program after which a function runs eagerly
 LIMIT = 8  # default maximum of programs of a function
 MAX_OPERATORS = 10_000  # default maximum of operators of one program, which then takes up to 15 s to compile
 _all: WeakSet[Compiled] = WeakSet()
@@ -73,8 +73,9 @@ class Compiled(Wrapper):
         self.why = ""  # why the last trace has no program
         self.seconds = 0.0  # time spent on compiling
         self.traces = 0
-        self._failures = 0.0  # traces without a program; traces that another thread disturbed count 0.1
-        self._wasted = 0, 0  # programs dropped without a replay in between, and the number of replays then
+        self._failures = 0.0  # number of traces without a program; a trace that another thread disturbed counts 0.1
+        # The number of programs dropped without a replay in between, and the number of replays at the last drop.
+        self._wasted = 0, 0
         self._free: set[object] = set()  # numbers that have varied: indices of arguments, identities of places
         update_wrapper(self, function)
         _all.add(self)

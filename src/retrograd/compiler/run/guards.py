@@ -32,7 +32,7 @@ from ..trace.untrace import same_number
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), np.dtype)
 _BUILTIN = frozenset((bool, int, float, complex, str, bytes, type(None)))
 _CONTAINERS = (list, tuple, dict, set, frozenset, deque, bytearray, array.array)
-_MAX_COMPARED_BYTES = 1 << 16  # bytes up to which the elements of an array are compared
+_MAX_COMPARED_BYTES = 1 << 16  # maximum bytes of an array whose elements are compared
 _PACKAGE = __name__.partition(".")[0] + "."
 _PARTS = "__code__", "__defaults__", "__kwdefaults__"
 _OPTIONS = frozenset(("param_groups", "get_last_lr"))  # names by which code reads an optimizer's options
@@ -147,7 +147,7 @@ class Surroundings:
         self._optimizers: list[Any] = []
         self._member_name = ""  # the class attribute whose functions are being visited
         self._method_names: list[tuple[str, frozenset[str]]] = []  # names in methods; "forward" stands for other code
-        self._class_depth = 0  # above 0 while methods are visited, of which not all are called
+        self._class_depth = 0  # above 0 while methods are visited, not all of which are called
         self._visit(function, 0)
         for x in arguments:
             if is_dense(x):
@@ -364,7 +364,8 @@ class Surroundings:
             value = fields[name]
             if isinstance(x, types.ModuleType) and x.__name__.startswith(("retrograd", "numpy")):
                 continue
-            place = Attribute(x, name) if isinstance(x, local) else Place(fields, name)  # per thread for local
+            # A ``threading.local`` has other attributes on each thread.
+            place = Attribute(x, name) if isinstance(x, local) else Place(fields, name)
             self.places.setdefault(place.identity, (place, value))
             self._visit(value, 3)
 

@@ -149,7 +149,7 @@ class Entry:
         self.replay = Replay(forward, takes, [*returned, *self.kept], label, not program.varies, program.cleared)
         if self.replay.plan.size >= LARGE_ARENA:
             trim()  # the first call has freed as much memory as the next calls will take
-        self.forward: Any = self.replay  # or a CUDA graph
+        self.forward: Any = self.replay  # replaced by a CUDA graph below, if there are kernels
         if self.kernels is not None:
             gives = [*returned, *self.kept]
             self.forward = Graph(self.replay, takes, self.sources, gives, self.kernels, bool(trace.cotangents))

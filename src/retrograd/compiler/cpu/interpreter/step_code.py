@@ -22,7 +22,7 @@ class StepCode:
     """Encodes steps as words.
 
     Args:
-        buffers: the number of each buffer of the region besides the arena.
+        buffers: the number of each buffer of the region other than the arena.
         arena: the number of the arena, which is the last buffer.
         pool: the number of the buffer with the address and the size of the pool of threads, or -1.
         registers: where registers are in the arena; the code itself is the buffer after the arena.
@@ -210,12 +210,12 @@ class StepCode:
 
 
 def _element(text: str, dtype: np.dtype) -> int:
-    """Return the bits of an LLVM constant as an element."""
+    """Return an LLVM constant, converted to a dtype, as an integer with the same bits."""
     return _bits_of(int(text) if dtype.kind in "iu" else number_of(text), dtype)
 
 
 def _bits_of(value: float, dtype: np.dtype) -> int:
-    """Return the bits of a number as an element."""
+    """Return a number, converted to a dtype, as an integer with the same bits."""
     return int.from_bytes(np.array(value, dtype).tobytes(), "little", signed=dtype.itemsize == 8)
 
 
