@@ -333,7 +333,7 @@ class TypedStorage(_Storage):
     """The memory of a Tensor as a flat sequence of numbers of one dtype. Items can be read and assigned.
 
     Args:
-        source: the Tensor; a sequence of numbers, or how many numbers of any value to allocate.
+        source: the Tensor; a sequence of numbers; or the number of uninitialized elements to allocate.
         wrap_storage: bytes to read as numbers of ``dtype``, without a copy.
         dtype: the dtype of new numbers, by default the default dtype.
         device: where to allocate new numbers.
@@ -348,7 +348,7 @@ class TypedStorage(_Storage):
 
 
 class UntypedStorage(_Storage):
-    """The memory of a Tensor as bytes. New memory is given by a number of bytes, or by their values."""
+    """The memory of a Tensor as bytes. Pass a Tensor, the values of new bytes, or their number."""
 
     _default = PublicDType("uint8")
 
@@ -358,7 +358,7 @@ class UntypedStorage(_Storage):
 
     @classmethod
     def from_file(cls, filename: str | os.PathLike[str], shared: bool = False, nbytes: int = 0) -> UntypedStorage:
-        """Map the bytes of a file into memory. With ``shared`` what is written to the memory goes to the file.
+        """Map the bytes of a file into memory. With ``shared``, writes to the memory change the file.
 
         Args:
             filename: the path.

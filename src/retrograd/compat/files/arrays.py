@@ -216,7 +216,7 @@ def rebuilt_with_attributes(function: object, kind: object, args: object, state:
     made = function(*args)
     if not isinstance(made, Tensor):
         raise CorruptFileError("a tensor function that returned no tensor")
-    if isinstance(state, tuple) and len(state) == 2:  # attributes, and slots
+    if isinstance(state, tuple) and len(state) == 2:  # a pair of attributes and slots
         state = state[0]
     if isinstance(state, dict) and state.get("_is_buffer") is True:
         requires, made._requires = made.requires_grad, False

@@ -479,7 +479,7 @@ class GradScaler:
         return None if self._found_inf[id(optimizer)] else optimizer.step(*args, **kwargs)
 
     def update(self, new_scale: float | Tensor | None = None) -> None:
-        """Reduce the scale after an overflow, increase it after enough steps without, or set it to ``new_scale``."""
+        """Reduce the scale after an overflow, increase it after enough steps without overflow, or set a new scale."""
         if not self._enabled:
             return
         self._check_scaled("update")

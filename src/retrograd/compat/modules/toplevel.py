@@ -196,7 +196,7 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
 
 def get_deterministic_debug_mode() -> int:
-    """Return 0 if deterministic algorithms are not requested, 1 if they are with ``warn_only``, else 2."""
+    """Return 0 if deterministic algorithms are not requested, 1 if requested with ``warn_only``, else 2."""
     return 0 if not _deterministic["mode"] else 1 if _deterministic["warn_only"] else 2
 
 
@@ -211,7 +211,7 @@ def is_deterministic_algorithms_warn_only_enabled() -> bool:
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Set the precision of float32 products: ``"highest"``, ``"high"`` or ``"medium"``. All are computed in float32."""
+    """Set the precision of float32 products: ``"highest"``, ``"high"`` or ``"medium"``. It has no effect."""
     if precision not in ("highest", "high", "medium"):
         warnings.warn(
             f"{precision} is not one of 'highest', 'high', or 'medium'; the current setFloat32MatmulPrecision call has "

@@ -129,7 +129,7 @@ def roi_align(
         rois: regions (K, 5): the number of the image, x1, y1, x2, y2.
         spatial_scale: factor from the coordinates of the regions to those of the images.
         pooled_height, pooled_width: size of the result.
-        sampling_ratio: points per bin and dimension; 0 or less for one per pixel.
+        sampling_ratio: points per bin and dimension; 0 or less for one point per pixel.
         aligned: whether pixels have their centers at half-integer coordinates.
 
     Returns:

@@ -103,7 +103,7 @@ class Patcher:
             self.method(owner, name, recording(getattr(owner, name)))
 
     def functions(self, names: dict[str, Value], identities: set[int]) -> None:
-        """Replace the functions of these identities among global names."""
+        """Replace the functions with these ids among the global names of a module."""
         if not self.visit_once(names):
             return
         for name, value in list(names.items()):

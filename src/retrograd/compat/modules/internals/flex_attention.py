@@ -84,7 +84,7 @@ def create_mask(
 
 
 def _ordered(dense: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the number of selected blocks per row, and all blocks' indices with the selected ones first."""
+    """Return the number of selected blocks per row, and the indices of all blocks, the selected blocks first."""
     return dense.sum(-1).int(), argsort(dense.int(), dim=-1, descending=True, stable=True).int()
 
 

@@ -92,7 +92,7 @@ class CustomOp:
         return self
 
     def overloads(self) -> list[str]:
-        """Return the names of the overloads: one."""
+        """Return the names of the overloads: only ``default``."""
         return ["default"]
 
     def register_fake(self, function: Given | None = None, /) -> Given | Callable[[Given], Given]:
@@ -342,7 +342,7 @@ def fallthrough_kernel() -> None:
 
 
 class DispatchKey(Enum):
-    """The keys by which PyTorch's dispatcher chooses functions: those that packages name."""
+    """The keys by which PyTorch's dispatcher chooses functions, as far as packages name them."""
 
     AutocastCPU = "AutocastCPU"
     AutocastCUDA = "AutocastCUDA"
