@@ -22,7 +22,7 @@ class HelpFormatter(argparse.HelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are `UserError`s: one line, with the nearest name for a mistyped one.
+    """An argument parser whose errors are `UserError`s: one line, with the nearest valid name for a mistyped name.
 
     >>> from retrograd.cli.parser import Parser
     >>> parser = Parser(prog="retrograd")

@@ -221,7 +221,7 @@ class Debugger(cmd.Cmd):
         self.say(f"unknown command {line!r}; 'help' lists the commands")
 
     def complete_to(self, text: str, *ignored: object) -> list[str]:
-        """Operators, modules and lines of the backward pass."""
+        """Complete an operator, module or line of the backward pass."""
         events = self.stepper.events
         names = {name for event in events for name in (event.operator, event.call)} | {
             event.module or "" for event in events
@@ -230,12 +230,12 @@ class Debugger(cmd.Cmd):
         return sorted(name for name in names if name and name.startswith(text))
 
     def complete_until(self, text: str, *ignored: object) -> list[str]:
-        """The event's attributes."""
+        """Complete an attribute of the event."""
         event = self.stepper.events[0] if self.stepper.events else None
         return [name for name in dir(event) if name.startswith(text) and not name.startswith("_")]
 
     def complete_print(self, text: str, *ignored: object) -> list[str]:
-        """The program's names, and attributes after a dot."""
+        """Complete a name of the program, or an attribute after a dot."""
         base, dot, attribute = text.rpartition(".")
         if dot:
             try:

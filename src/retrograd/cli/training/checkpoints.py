@@ -37,7 +37,7 @@ class SavedRun:
 def read_run(path: Path) -> SavedRun:
     """Return the run in a checkpoint, or in the folder that contains one.
 
-    Raises UserError for a missing file or one that is not a checkpoint of a possible run, CorruptFileError for a
+    Raises UserError for a missing file or a file that is not a checkpoint of a possible run, CorruptFileError for a
     damaged file.
     """
     require_safetensors()
