@@ -61,7 +61,7 @@ class Builder:
     # Calls, with the corresponding calls of the other runs
 
     def at(self, number: int) -> Call:
-        """Make a call the current one."""
+        """Select the current call."""
         self._call = self.base.calls[number]
         self._twins = [other.calls[number] for other in self.others]
         return self._call
