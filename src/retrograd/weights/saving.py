@@ -24,7 +24,7 @@ def save_model(model: nn.Module, path: str | os.PathLike[str], config: Mapping[s
     """Save a GPT2, Llama or BERT to a folder in the layout of Hugging Face's transformers.
 
     ``load_model`` and the ``from_pretrained`` of transformers read the folder. Copy the files of the tokenizer into it.
-    Heads of tasks, which ``load_model`` does not read, are not in it.
+    Heads of tasks, which ``load_model`` does not read, are not saved.
 
     Args:
         model: a model of ``retrograd.models``, such as ``load_model`` returns.
