@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from .runtime.loop_calls import Loop
 
 USEFUL = 1 << 15  # minimum number of elements for which a loop saves more time than its call costs
-SLOW = 1 << 13  # the same minimum for a loop that replaces one slow or two ordinary NumPy calls
-SEVERAL = 1 << 5  # the same minimum for a loop that replaces several NumPy calls
+SLOW = 1 << 13  # minimum number of elements for a loop that replaces one slow or two ordinary NumPy calls
+SEVERAL = 1 << 5  # minimum number of elements for a loop that replaces several NumPy calls
 REPEATED = 1 << 8  # minimum size of an operand that is broadcast along leading dimensions
 PLACES = 256  # number of adjacent elements that a loop along a dimension other than the last processes together
 FEW_PLACES = 16  # with fewer adjacent elements, the array is transposed and a loop along the last dimension runs
@@ -218,7 +218,7 @@ def takes_halves(*arrays: Array, least: int = SEVERAL) -> bool:
 
 
 def _with_halves(name: str, refer: Reference, least: int) -> Reference:
-    """Return ``refer`` extended to bfloat16, which the loop computes or, if it does not apply, ``refer`` in float32."""
+    """Extend ``refer`` to bfloat16, by the loop or, if the loop does not apply, by a call of ``refer`` in float32."""
 
     def refer_or_convert(*arrays: Array) -> object:
         x = arrays[0]

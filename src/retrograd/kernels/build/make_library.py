@@ -151,7 +151,7 @@ class Job(NamedTuple):
 
     @property
     def symbol(self) -> str:
-        """The name in the library."""
+        """The symbol of the loop or routine in the library."""
         if self.kinds.startswith("("):
             return symbol(f"{self.module.rpartition('.')[2]}.{self.name}", self.kinds)
         return f"{ROUTINE}{self.module}.{self.name}.{self.kinds}"
@@ -259,7 +259,7 @@ def prepare(level: str) -> None:
     from . import object_files
 
     Thread(target=_end_with_parent, daemon=True).start()
-    gc.disable()  # saves a tenth of the time: Numba keeps most objects that it creates
+    gc.disable()  # collecting garbage takes a tenth of the time and frees little: Numba keeps most objects
     target[:] = [named(level)]
     numba_functions.makers[:] = [object_files]
 

@@ -63,7 +63,7 @@ class _Library(JITCodeLibrary):
     """The code of a function, which is not compiled before it is linked into its caller."""
 
     def _optimize_functions(self, module: Any) -> None:
-        """Do what Numba's method does, with one pass manager for all functions and without declarations."""
+        """Optimize as Numba's method does, but with one pass manager for all functions, and skip declarations."""
         if _PASSES_OF_MODULES:
             super()._optimize_functions(module)
             return

@@ -123,7 +123,7 @@ def product(a, b, c, beta):
     """Compute ``c = a @ b + beta * c`` inside a compiled loop.
 
     All three matrices are float32 or float64. ``a`` and ``b`` have one contiguous axis and a positive stride along the
-    other one; the last axis of ``c`` is contiguous. With ``beta=0``, ``c`` is not read.
+    other axis; the last axis of ``c`` is contiguous. With ``beta=0``, ``c`` is not read.
     """
     a_way, a_step = _way(a)
     b_way, b_step = _way(b)

@@ -189,7 +189,7 @@ def _serve(words):
         looks += 1
         if looks % 32 == 0:
             now = _now(words, clock_words)
-            if number != 0:  # the launch is still open, and the next one may follow soon
+            if number != 0:  # the launch is still open, and another launch may follow soon
                 since = now
             if now - since > load(words + at.SPIN) or now - looked > _PREEMPTED:
                 return

@@ -132,12 +132,12 @@ def _with_loop(
 
 
 def special(name: str) -> Callable[[Reference], Reference]:
-    """Decorate a special function of one float32 array, with the compiled loop of a name."""
+    """Decorate a special function of one float32 array to run the compiled loop ``name``."""
     return _with_loop(name, 1, kinds="f", module="loops.elements.special_loops")
 
 
 def of_pairs(name: str) -> Callable[[Reference], Reference]:
-    """Decorate a function of two float32 arrays, or of one and a number, to run ``loop(x, y, out)``.
+    """Decorate a function of two float32 arrays, or of one array and a number, to run ``loop(x, y, out)``.
 
     One of the arrays may lack leading dimensions and is then repeated.
     """

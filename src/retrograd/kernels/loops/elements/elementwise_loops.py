@@ -145,7 +145,7 @@ _SINGLE, _DOUBLE = _in_precision(np.float32), _in_precision(np.float64)
 
 
 def _function(name):
-    """``out[j] = function(x[j], *numbers)``, of one array or more."""
+    """``out[j] = function(x[j], *numbers)``, for one or several arrays x."""
     single, double = _SINGLE[name], _DOUBLE[name]
 
     def function(*args):

@@ -227,7 +227,8 @@ def _reduced(ufunc: np.ufunc, x: Any, found: tuple[int, int, object]) -> Any:
     """Reduce over the middle one of three dimensions."""
     (before, length, after), item = x.shape, x.itemsize
     parts = x.size // BLOCK
-    if before == 1 and after < LANES and 1 < parts < length:  # few results: reduce parts, then their results
+    # For few results, reduce parts of the dimension first, then the results of the parts.
+    if before == 1 and after < LANES and 1 < parts < length:
         size = length // parts
         main = _reduced(ufunc, x[:, : parts * size].reshape(parts, size, after), found)
         if main is None:

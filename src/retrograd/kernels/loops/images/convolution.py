@@ -28,9 +28,10 @@ CACHED = 1 << 19  # bytes of columns that fit in a core's cache
 NARROW, PIECES, BLOCK = 128, 8, 64  # minimum columns of a product; desired work items; minimum channels per work item
 FEW = 16  # minimum rows of a product
 DEEP = 32  # minimum number of rows of the unrolled columns for which a product reaches full speed
-LANES = 8  # number of interleaved images, if a tile has more images and a line has at most 4 columns
+# The number of interleaved images, if a tile has more images and a line has at most 4 columns.
+LANES = 8
 _NO_SUMS = np.empty((0, 0, 0, 0), np.float32)
-PARTIAL = 1 << 21  # maximum number of elements of all partial sums of a weight's gradient together
+PARTIAL = 1 << 21  # maximum total number of elements in the partial sums of a weight's gradient
 
 
 def takes(x: Array, other: Array, multiplications: int) -> bool:

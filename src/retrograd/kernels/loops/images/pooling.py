@@ -62,7 +62,8 @@ class _Layout(NamedTuple):
     """The shapes of results, and of all arrays as planes, for windows over ``(N, C, *size)``."""
 
     outer: tuple[int, ...]  # the shape with one element per window
-    inner: tuple[int, ...]  # the shape of the array that windows read
+    # the shape of the array that windows read
+    inner: tuple[int, ...]
     windows: tuple[int, ...]
     places: tuple[int, ...]
     work: int  # operations per plane

@@ -59,7 +59,7 @@ def max_among(x: np.ndarray, places: np.ndarray, index: np.ndarray, start: int, 
 
 @_inlined
 def _larger(new: float, number: int, best: float, won: int) -> tuple[float, int]:
-    """Return the larger of two numbers and its index: for equal numbers the lower index, for NaN the last one."""
+    """Return the larger of two numbers and its index: for equal numbers the lower index, for NaN the last index."""
     better = (new > best) | (new != new)
     return new if better else best, number if better else won
 
@@ -132,7 +132,7 @@ def _merge_apart(
 
 @apart
 def _merge(new: np.ndarray, numbers: np.ndarray, stride: int, number: int, best: np.ndarray, won: np.ndarray) -> None:
-    """Replace maxima by larger elements of columns: for equal numbers the lower index, for NaN the higher one."""
+    """Replace maxima by larger elements of columns: for equal numbers the lower index, for NaN the higher index."""
     if stride == 1:  # LLVM vectorizes the loop only for constant strides
         _merge_apart(new, numbers, 1, number, best, won)
     elif stride == 2:

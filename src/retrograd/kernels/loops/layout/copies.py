@@ -20,7 +20,7 @@ from ...runtime.threads import in_shares, launch
 from .lanes import WORDS
 
 LINE = 16  # minimum number of contiguous elements for a copy line by line
-TILE = 128  # elements of a tile along each of two dimensions that are in different memory order
+TILE = 128  # side of a tile, in elements, of two dimensions whose memory order differs between the arrays
 # Loops that convert half precision, by the dtypes' letters (E is bfloat16), and the words that they convert.
 _HALF_LOOPS: dict[str, tuple[str, type, type]] = {
     "fe": ("narrow", np.float32, np.uint16),

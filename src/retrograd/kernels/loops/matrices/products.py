@@ -26,7 +26,7 @@ from ...runtime.threads import PARTS, in_shares, launch_products
 
 USEFUL = 1 << 18  # minimum number of multiplications for which several threads are faster than one
 LINES = 64  # minimum rows per thread of a matrix that is multiplied with one vector
-STACKED = 1 << 21  # the same minimum for a stack of products
+STACKED = 1 << 21  # minimum number of multiplications of a stack of products for which several threads are faster
 BLOCK = 48  # rows or columns in a block of the result: a multiple of the tile sizes of BLAS's inner loops
 SMALL = 1_000_000  # maximum number of multiplications for which OpenBLAS does not pack
 THIN, SKINNY = 32, 128  # smaller side of the result: up to THIN packing is never worthwhile, up to SKINNY sometimes
@@ -226,7 +226,7 @@ def by_rows(m: int, n: int, how: int) -> bool:
 def _shared_out(m: int, k: int, n: int, threads: int) -> tuple[int, Any]:
     """Return the number of column ranges of the result, and the boundaries of the blocks of rows for threads.
 
-    A thread packs the columns of a range of one factor and reads rows of the other; the number of threads per range
+    A thread packs a range of columns of one factor and reads rows of the other factor; the number of threads per range
     minimizes this memory traffic. Blocks become smaller toward the end, so that all threads finish together.
     """
     divisors = [groups for groups in range(1, threads + 1) if threads % groups == 0]
@@ -254,7 +254,7 @@ def always_packs() -> bool:
 
 
 def small_block(shortest: int, k: int, rows_by_rows: bool) -> int:
-    """Return the block size of the result up to which OpenBLAS does not pack the matrices.
+    """Return the largest block size of the result for which OpenBLAS does not pack the matrices.
 
     Return 0 if packing is faster: for large results, and for ``x @ y.T`` with a short inner dimension.
     """
@@ -267,7 +267,7 @@ def small_block(shortest: int, k: int, rows_by_rows: bool) -> int:
 def part_of(longest: int, each: int) -> int:
     """Return the size of equal parts, one per thread; each row or column takes ``each`` multiplications.
 
-    OpenBLAS rounds differently in parts too small for packing, so there are fewer parts then, unless it always packs.
+    OpenBLAS rounds differently in parts too small for packing, so parts are not made so small, unless it always packs.
     """
     blocks = -(-longest // BLOCK)
     for threads in range(count(), 1, -1):

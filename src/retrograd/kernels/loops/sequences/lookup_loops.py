@@ -150,7 +150,7 @@ def class_margins(
                 base = margin - row[target]
                 for j in range(row.size):
                     hinge = base + row[j]
-                    if not (mine[j] or hinge <= 0):  # true for a hinge of NaN, too
+                    if not (mine[j] or hinge <= 0):  # the test also passes if hinge is NaN
                         total += hinge
                         if hinge > 0:
                             slope[j] += 1

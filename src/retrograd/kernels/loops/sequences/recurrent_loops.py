@@ -15,7 +15,8 @@ from .common import copy
 from .recurrent import BLOCK
 
 _APART = 16  # padding between the rows of a block, so that columns do not conflict in the cache
-_MOST = 2 * BLOCK  # rows processed together, so that weights, which fill the cache, are read once for all of them
+# The maximum number of rows processed together: the weights, which fill the cache, are read once for all these rows.
+_MOST = 2 * BLOCK
 
 
 @_compiled()

@@ -199,7 +199,7 @@ def group_norm_backward(
                 d[j] = r * (g[j] * factor - level32 - h[j] * along32)
 
 
-# Channels (N, C, M), also of bfloat16, which is given as uint16
+# Channels (N, C, M), of float32 or of bfloat16, which is given as uint16
 
 
 @shared("contract")

@@ -45,7 +45,7 @@ def _launch(name: str, out: Array, dim: int, arrays: tuple[Array, ...], *more: o
 def scanning(name: str, kinds: str = "fd") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorate a scan of arrays of one shape along ``dim``, from the last element on if ``backward``.
 
-    If there are two arrays, the first has the factors; a factor between two elements has the index of the later one.
+    The first of two arrays has the factors; a factor between two elements has the index of the later element.
     """
 
     def enter(reference: Callable[..., object]) -> Callable[..., Any]:

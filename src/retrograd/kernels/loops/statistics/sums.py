@@ -31,7 +31,7 @@ def summed(x: Array, dim: tuple[int, ...] | None, keepdim: bool) -> Any:
         return None
     gone = set(range(x.ndim) if dim is None else dim)
     kept = next((axis + 1 for axis in reversed(range(x.ndim)) if axis not in gone), 0)
-    length = prod(x.shape[kept:])  # elements of a row
+    length = prod(x.shape[kept:])  # number of elements in a row
     parts = _parts("sums", x, length)
     if parts is None:
         return None
