@@ -13,7 +13,7 @@ from .steps import Buffer, Map, Place, Step
 
 MAX_NODES = 24  # maximum number of nodes of a fused loop
 MIN_SHARED_ELEMENTS = 1 << 15  # minimum number of elements of a loop that threads share
-BLOCK = 1 << 12  # elements of a block
+BLOCK = 1 << 12  # number of elements in a block
 
 
 def without_repeated_copies(steps: Sequence[Step], kept: set[Buffer]) -> list[Step]:

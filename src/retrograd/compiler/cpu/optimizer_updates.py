@@ -34,7 +34,7 @@ class Update:
     """An optimizer's step for known parameters with gradients.
 
     Attributes:
-        numbers: the value of the numbers of all groups.
+        numbers: the value that holds the numbers (learning rate, ...) of all groups.
         states: the values of the state arrays, by parameter, in the order of names in the form.
     """
 

@@ -18,7 +18,7 @@ from .machine_code import gemm, gemv, packing, tiles
 from .steps import Lowers, Place, Step, Unlowered, kernel_of
 
 MAX_LOOP_MULTIPLICATIONS = MAX_MULTIPLICATIONS  # for more multiplications, BLAS is faster than loops
-BLOCK_ROWS = 6  # rows of the block of the result in registers
+BLOCK_ROWS = 6  # number of rows of the result that are in registers at a time
 
 
 def product(lowering: Lowers, x: Place, y: Place, out: Place) -> None:

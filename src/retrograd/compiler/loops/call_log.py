@@ -26,7 +26,8 @@ MIN_CALLS = 64  # number of repeated calls after which a loop is assumed
 MAX_PERIOD = 5000
 MAX_BYTES = 1 << 12  # maximum bytes of a NumPy array that a call reads
 MAX_STACKED = 1 << 10  # maximum bytes of a Tensor that differs between periods and is not a row of one Tensor
-MAX_PRODUCT = 1 << 20  # maximum multiplications of a matrix product in a loop that is followed
+# The maximum multiplications of a matrix product in a loop that is followed.
+MAX_PRODUCT = 1 << 20
 _PRODUCTS = frozenset(("mm", "matmul", "bmm", "addmm", "baddbmm", "linear", "einsum", "tensordot"))
 _WINDOW = 6  # number of successive calls that are compared to find a period
 _ARITHMETIC = frozenset(("add", "sub", "mul", "div"))
@@ -37,7 +38,7 @@ OWN, BEFORE, SAME, SLICE, PLAIN, NUMBER, ARRAY = range(7)
 
 
 class Unknown(Exception):
-    """A call cannot be compared with another one."""
+    """A call cannot be compared with another call."""
 
 
 @dataclass(slots=True)
@@ -216,7 +217,7 @@ class CallLog:
         return self._described(end, period)
 
     def _best_phase(self, end: int, period: int) -> int:
-        """Return the phase of the boundary that fewest values cross; on ties, the next one."""
+        """Return the phase of the boundary that fewest values cross; on ties, the next boundary."""
         lengths: dict[tuple[int, int], int] = {}  # from the call that makes a value to its last reader
         for at in range(end - period, end):
             for read in self.calls[at].reads:
@@ -338,7 +339,7 @@ def identity(x: Tensor, tracer: object) -> Identity:
         raise Unknown
     if not x._requires:
         return array.node, None
-    edge = edge_of(x)  # inside vmap, also a snapshot of a leaf has the leaf as its edge
+    edge = edge_of(x)  # inside vmap, even a snapshot of a leaf has the leaf as its edge
     return array.node, edge.sequence if isinstance(edge, Node) else -id(edge)
 
 

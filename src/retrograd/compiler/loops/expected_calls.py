@@ -26,7 +26,7 @@ from ..trace.untrace import is_package_function
 from .call_log import BEFORE, NUMBER, OWN, PLAIN, SAME, Block, Call, Source, is_row
 
 # Primitives that are neither elementwise nor views, whose results have shapes that depend on the shapes of the inputs
-# only. An error that depends on elements, such as that of ``inv``, is raised again by the call that causes it.
+# only. An error that depends on elements, such as the error of ``inv``, is raised again by the call that causes it.
 _SHAPED_BY_SHAPES = frozenset(
     (
         "addmm", "amax", "amin", "baddbmm", "bmm", "cat", "cholesky", "convolution", "cumsum", "cumprod", "det", "dot",
@@ -95,7 +95,7 @@ class _Code:
         self.lines.append(f"if not ({' and '.join(conditions)}): return NotImplemented")
 
     def _compare(self, call: Call, sources: Sequence[Source], steps: Following) -> None:
-        """Compare primitive, modes, parameters and inputs; collect what differs from step to step in columns."""
+        """Compare primitive, modes, parameters and inputs; collect in lists the inputs that differ between steps."""
         self._unless(
             f"primitive is {self._name(call.primitive, 'primitive')}",
             f"len(inputs) == {len(sources)}",
@@ -188,7 +188,7 @@ class _Code:
 
 
 def is_predictable(block: Block) -> bool:
-    """Return whether the forms of all results of a step are those of the block, whatever the elements.
+    """Return whether all results of a step have the forms that the block states, whatever the elements.
 
     A custom Function may do anything, so only primitives of this package are predictable.
     """

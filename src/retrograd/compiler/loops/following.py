@@ -39,7 +39,7 @@ from .rolled import RolledLoop
 
 MIN_STEPS = 8  # minimum steps of a loop; fewer steps are recorded call by call
 MIN_CALLS = 200  # minimum calls of a loop
-MAX_FAILURES = 8  # blocks that cannot become a loop, after which the search ends
+MAX_FAILURES = 8  # the search ends after this many blocks that cannot become a loop
 MAX_LOOPS = 2  # maximum loops with equal blocks: a repeated inner loop belongs to a larger block
 
 Pair: TypeAlias = tuple[ref[Traced], ref[Tensor]]  # weak references to the array and the Tensor of a result
@@ -137,7 +137,8 @@ class _Steps:
         self.tracer, self._block, self._unbound = tracer, block, log.unbound
         self._results = [result for call in block.calls for result in call.results]
         self.lazy = is_predictable(block)  # whether no step is computed before the loop is recorded
-        self._unchanged: set[int] = set()  # indices of the calls whose inputs are not promoted
+        # Indices of the calls whose inputs are not promoted.
+        self._unchanged: set[int] = set()
         self._count = 0  # number of complete steps
         self.own: list[Traced | None] = [None] * block.count  # the results of this step
         self.before: list[Traced | None] = [None] * block.count
@@ -150,7 +151,8 @@ class _Steps:
         self._recent: dict[tuple[int, int], Pair] = {}  # results of the previous step that are still referenced
         self._left: dict[tuple[int, int], Pair] = {}  # results of earlier steps that are still referenced
         self._earlier = len(block.recorded)  # number of steps that were recorded call by call and belong to the loop
-        self._first: dict[int, Tensor] = {}  # values of the step that precedes the earlier steps
+        # Values of the step that precedes these earlier steps.
+        self._first: dict[int, Tensor] = {}
         self._nodes: list[Node] = []  # nodes that the earlier steps read
         self._changed = False  # whether an input of the earlier steps has changed since they ran
         self._results_before: list[ref[Tensor]] = []  # results of the earlier steps
@@ -372,12 +374,12 @@ class _Steps:
             return result
         if type(x) is FollowedTensor:
             object.__setattr__(x, "__class__", Tensor)
-            if x._requires:  # else it was detached in place
+            if x._requires:  # otherwise x was detached in place
                 x._requires, x._node = new._requires, new._node
         return x if new is result and x._requires is new._requires else result
 
     def _loop(self, steps: int) -> dict[int, Tensor] | None:
-        """Record a loop of the first ``steps`` steps. Return the values of its last step that the next one reads."""
+        """Record a loop of ``steps`` steps. Return the values of the loop's last step that the step after it reads."""
         block, tracer = self._block, self.tracer
         carried = sorted(self._starts)
         starts, begin = self._starts, self._earlier

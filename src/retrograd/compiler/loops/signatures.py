@@ -176,7 +176,7 @@ def count_distinct(instructions: Sequence[Instruction]) -> int:
 def without_equal(
     steps: Sequence[Instruction], codes: Sequence[int], gives: Sequence[Value]
 ) -> tuple[list[Instruction], list[int]]:
-    """Remove instructions that repeat others, such as those that compute a loop invariant in each step.
+    """Remove instructions that repeat others, such as a computation of a loop invariant in each step.
 
     Fewer than ``MIN_EQUAL`` equal instructions stay: steps must not differ by chance.
 

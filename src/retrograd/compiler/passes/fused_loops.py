@@ -102,7 +102,7 @@ class Loop:
         if self.dtype is None or len(outer) >= at.AXES or not is_there(self.dtype):
             raise ValueError(f"a loop of {self.dtype} over {len(outer) + 1} axes")
         self.rows = prod(outer)
-        # The columns, or if there are several rows the rows, of a block.
+        # The columns of a block if there is one row, otherwise its rows.
         self.block = BLOCK_ELEMENTS if self.rows == 1 else max(1, BLOCK_ELEMENTS // self.columns)
         self.parts = -(-(self.columns if self.rows == 1 else self.rows) // self.block)
         self.outer = (*[1] * (at.AXES - 1 - len(outer)), *outer)

@@ -10,7 +10,8 @@ import numpy as np
 from ..program import Instruction, Value, replaced
 
 LARGE_BYTES = 1 << 20  # minimum bytes of a program's largest array for which guards move to the beginning
-SMALL_BYTES = 1 << 16  # maximum bytes of an array that a guard at the beginning needs
+# The maximum bytes of an array that a guard at the beginning needs.
+SMALL_BYTES = 1 << 16
 
 
 def dependencies(steps: Sequence[Instruction], takes: Iterable[Value]) -> list[set[int]]:

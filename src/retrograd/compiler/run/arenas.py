@@ -90,7 +90,8 @@ def _gap(block: Block, beside: Iterable[Block]) -> tuple[int, int]:
 def place_in_hosts(blocks: Sequence[Block], hosts: Iterable[Host]) -> None:
     """Place blocks in the memory of gradients where that reduces the bytes in use at once."""
     hosts = sorted(hosts, key=lambda host: host.closes)
-    found = {block for block in blocks if block.nbytes < MIN_LENT_BYTES}  # in the arena, or in a host
+    # Blocks that are small or have been tried in all hosts.
+    found = {block for block in blocks if block.nbytes < MIN_LENT_BYTES}
     used = [0] * (max((block.last for block in blocks), default=-1) + 1)
     for block in blocks:
         for number in range(block.first, block.last + 1):
@@ -161,7 +162,7 @@ class Plan:
         slots: by instruction, a slot for each requested array, or None for new memory.
         reused: by instruction, for each requested array the leaf whose last gradient may be its memory, or None.
         leaving: by instruction with slots, the values that leave.
-        hosts: by instruction and number of the requested array, gradients whose memory holds other arrays earlier.
+        hosts: by instruction and number of the requested array, gradients whose memory holds other arrays first.
         size: the bytes of the arena.
         outside: the roots of values that leave, and of values from outside of the program.
     """

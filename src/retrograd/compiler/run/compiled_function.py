@@ -1,4 +1,4 @@
-"""The function that ``compile`` returns: its calls replay programs, or trace a new one."""
+"""The function that ``compile`` returns: its calls replay programs, or trace a new program."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ from .replay import Miss
 
 MAX_FAILED_TRACES = 3  # number of consecutive traces without a program after which a function runs eagerly
 LIMIT = 8  # default maximum of programs of a function
-MAX_OPERATORS = 10_000  # default maximum of operators of one program, which then takes up to 15 s to compile
+# The default maximum of operators of one program; a program of this size takes up to 15 s to compile.
+MAX_OPERATORS = 10_000
 _all: WeakSet[Compiled] = WeakSet()
 _tracing = RLock()  # during a trace, the arrays of Tensors are Traced for all threads
 _log = getLogger("retrograd.compiler")
@@ -68,7 +69,8 @@ class Compiled(Wrapper):
         self.dynamic = dynamic
         self.limit = limit
         self.entries: list[Entry] = []
-        self.own: list[Entry] = []  # optimized programs of single sizes, besides common programs of all sizes
+        # Optimized programs of single sizes that a common program in ``entries`` serves, too.
+        self.own: list[Entry] = []
         self.eager = ""  # why the function runs eagerly; empty if it does not
         self.why = ""  # why the last trace has no program
         self.seconds = 0.0  # time spent on compiling
@@ -205,7 +207,7 @@ class Compiled(Wrapper):
         other_sizes: list[Entry] | None,
         because: str = "it has become a common size",
     ) -> Any:
-        """Trace a call. ``other_sizes`` are programs that fit except for sizes; None: compile a separate one."""
+        """Trace a call. ``other_sizes`` are programs that fit except for sizes; None: compile a separate program."""
         with collector_paused():
             return self._trace_call(arguments, leaves, structure, other_sizes, because)
 

@@ -1,4 +1,4 @@
-"""Guards: compare the objects that a function reads besides its arguments with those of the trace.
+"""Guards: compare the objects that a function reads, other than its arguments, with the objects of the trace.
 
 The surroundings of a function are the objects that its code can name: closure cells, globals, attributes of the objects
 found there, and recursively the objects that functions and methods called from there can name. Numbers and strings must
@@ -134,7 +134,8 @@ class Surroundings:
         self.arrays: list[tuple[Any, Any]] = []  # arrays, with copies or checksums of their elements
         self.absent: list[tuple[dict[str, object], frozenset[str]]] = []  # names that an object must not gain
         self.options: list[tuple[dict[str, Any], str, Any]] = []  # options of optimizers that the function reads
-        self.functions: list[tuple[Any, dict[str, object]]] = []  # functions, with code and defaults
+        # Functions, with code and defaults.
+        self.functions: list[tuple[Any, dict[str, object]]] = []
         self.kinds: list[tuple[object, type]] = []  # objects with their classes
         self.random: list[Any] = [random, np.random]  # random generators, from which a replay would not draw
         self.exact: frozenset[type] = frozenset()  # number types for which the code needs plain objects
@@ -537,7 +538,7 @@ def _is_unchanged(now: object, before: object) -> bool:
 
 
 def _length(x: Collection[object]) -> int:
-    """Return the number of items of a container, also of one whose class refuses ``len``, such as e3nn's Irrep."""
+    """Return the number of items of a container, even if its class refuses ``len``, as e3nn's Irrep does."""
     try:
         return len(x)
     except Exception:

@@ -575,7 +575,7 @@ class Tracer(EffectTracer):
                         vars(ctx).update(replaced(vars(ctx), untrace_in_place))
 
     def look_for_escapes(self) -> None:
-        """Break the trace if an object outside keeps a result of the call: a replay would not store a new one there."""
+        """Break the trace if an outside object keeps a result of the call: a replay would store no new result there."""
         if any(reference() is not None for reference in self.traced_objects):
             gc.collect()
         escaped = [x for reference in self.traced_objects if (x := reference()) is not None]

@@ -1,4 +1,4 @@
-"""Convert traced arrays and numbers to the real ones."""
+"""Convert traced arrays and numbers to real arrays and numbers."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class StepCode:
         Args:
             count: the number of the buffer with the number of repetitions; the second arrays of the carries follow.
             rows: the buffers from which each step takes one row, with the bytes of a row.
-            pairs: for each carry the buffers that a step reads and writes, whether all values are stored, bytes.
+            pairs: for each carry the buffers that a step reads and writes, whether all values are stored, and bytes.
             reverse: whether the loop starts at the last row.
         """
         first, words = at.HEADER + len(self.words), list[int]()
@@ -120,7 +120,7 @@ class StepCode:
         self._write(at.MAP, *sizes, *code.lengths[:-1], *counts, *bits, *words, *rows)
 
     def _slots(self, slots: Sequence[Slot], places: Sequence[tuple[int, ...]], constants: int) -> list[tuple[int, ...]]:
-        """Return buffer, offset and strides of each slot; ``constants`` is the code's first word with a constant."""
+        """Return buffer, offset and strides of each slot; the first constant is the word number ``constants``."""
         sizes = {"register": at.REGISTER, "temporary": STILL_BYTES, "number": 64}
         starts, end = dict[str, int](), self._registers
         for kind, size in sizes.items():
