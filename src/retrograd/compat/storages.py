@@ -51,8 +51,8 @@ def memory_of(x: Tensor) -> Array:
 def place_in_memory(x: Tensor) -> tuple[Tensor, int]:
     """Return a Tensor on the whole memory that contains x, and the position of x's first element in this memory.
 
-    The Tensor shares memory with everything that shares memory with x, and takes part in copy on write. If x's elements
-    do not follow the first one in a contiguous memory (negative strides), the Tensor is a copy of x in row-major order.
+    The Tensor shares memory with everything that shares memory with x, and takes part in copy on write. If x has
+    negative strides or its memory is not contiguous, the Tensor is a copy of x in row-major order.
     """
     memory, backend = memory_of(x), backend_of(x.array)
     first = (backend.address(x.array) - backend.address(memory)) // x.array.dtype.itemsize
@@ -363,7 +363,7 @@ class UntypedStorage(_Storage):
         Args:
             filename: the path.
             shared: whether to write to the file; it becomes ``nbytes`` long.
-            nbytes: number of bytes; those of the whole file by default.
+            nbytes: number of bytes; by default the whole file.
         """
         count = nbytes or os.path.getsize(filename)
         if shared:
@@ -420,7 +420,7 @@ class UntypedStorage(_Storage):
 
 
 class _LegacyStorage(TypedStorage):
-    """The class of which legacy storages are subclasses. Their instances are those of ``TypedStorage``."""
+    """The base class of legacy storages. A call of a legacy class returns an instance of ``TypedStorage``."""
 
 
 class LegacyStorageType(type):

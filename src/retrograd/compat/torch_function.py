@@ -68,7 +68,7 @@ def _overrides_operators(kind: type) -> bool:
 
 
 def _overriding_values(values: Iterable[Value], depth: int = 2) -> Iterator[Value]:
-    """Return the values whose ``__torch_function__`` may be called, also values within lists and tuples."""
+    """Return the values whose ``__torch_function__`` may be called, including values within lists and tuples."""
     for value in values:
         kind = type(value)
         if kind in _WITHOUT:

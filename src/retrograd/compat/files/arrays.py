@@ -243,7 +243,7 @@ def check_attributes(kind: type, state: object) -> None:
             raise CorruptFileError(f"an attribute {label} of a {kind.__name__}")
         here = next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
         if callable(here) or hasattr(type(here), "__get__"):
-            raise CorruptFileError(f"it replaces {name} of a {kind.__name__}")
+            raise CorruptFileError(f"the file replaces {name} of a {kind.__name__}")
 
 
 def set_attributes(target: Any, state: object) -> None:

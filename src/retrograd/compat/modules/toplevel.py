@@ -165,7 +165,7 @@ _matmul_precision = ["highest"]
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Request deterministic results. On the CPU all results are deterministic, on a GPU those of scatters may not be.
+    """Request deterministic results. On the CPU all results are deterministic, on a GPU those of scatters may vary.
 
     While the mode is on, ``empty`` and ``resize_`` fill new memory with NaN or the largest integer, unless
     ``torch.utils.deterministic.fill_uninitialized_memory`` is False.
@@ -237,7 +237,7 @@ def _check_threads(function: str, number: object) -> None:
 
 
 def set_num_threads(int: int) -> None:
-    """Set the number of threads of Retrograd and of NumPy's BLAS, also for calls of NumPy outside Retrograd.
+    """Set the number of threads of Retrograd and of NumPy's BLAS, even for calls of NumPy outside Retrograd.
 
     Raises:
         RuntimeError: the number is not a positive integer.
@@ -273,7 +273,7 @@ def set_flush_denormal(mode: bool) -> bool:
     """Flush subnormal numbers to zero on all threads that compute, or stop doing so.
 
     On x86, float32 products of at least 2^18 multiplications, convolutions, attention and recurrent layers always flush
-    subnormal numbers: these are frequent there, and an operation on one takes about 100 times as long.
+    subnormal numbers: such numbers are frequent there, and an operation on one takes about 100 times as long.
 
     Returns:
         Whether the platform supports it: Linux, and macOS with an Intel processor.

@@ -44,7 +44,7 @@ def nms(dets: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
         kept.append(best)
         sides = np.minimum(high[best], high[rest]) - np.maximum(low[best], low[rest])
         shared = np.clip(sides, 0, None).prod(1)
-        with np.errstate(divide="ignore", invalid="ignore"):  # boxes without area
+        with np.errstate(divide="ignore", invalid="ignore"):  # 0 / 0 for boxes without area
             overlap = shared / (areas[best] + areas[rest] - shared)
         remaining = rest[~(overlap > iou_threshold)]
     return as_tensor(np.array(kept, np.int64), device=dets.device)

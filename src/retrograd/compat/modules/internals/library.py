@@ -1,7 +1,8 @@
 """``library`` and ``ops``: operators that programs register, by name. They are Python functions.
 
 PyTorch registers several functions for one operator: per device, for shapes without data, for mixed precision. Here
-only the function for the device of the arguments runs. Its derivative is the registered one, or that of its operators.
+only the function for the device of the arguments runs. Its derivative is the registered function, or else the
+derivative of the operators that it calls.
 """
 
 from __future__ import annotations

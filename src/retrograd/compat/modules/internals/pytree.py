@@ -527,7 +527,7 @@ def _type_name(kind: object) -> str | None:
     if kind is None:
         return None
     given = SUPPORTED_NODES[kind].serialized_type_name
-    assert isinstance(kind, (type, FunctionType))  # a function: collections.namedtuple
+    assert isinstance(kind, (type, FunctionType))  # collections.namedtuple is a function
     return given or f"{kind.__module__}.{kind.__qualname__}"
 
 

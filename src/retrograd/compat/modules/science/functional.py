@@ -55,7 +55,7 @@ def _as_tuple(inp: Value, arg_name: str | None = None, fn_name: str | None = Non
 
 
 def _tuple_postprocess(res: Value, to_unpack: bool | tuple[bool, bool]) -> Value:
-    """Return the only element of a tuple, or the tuple if the argument was one according to ``to_unpack``."""
+    """Return the only element of a tuple, or the tuple itself if ``to_unpack`` says that the argument was a tuple."""
     if isinstance(to_unpack, tuple):
         outer, inner = to_unpack
         if not inner:
