@@ -115,7 +115,7 @@ class Debugger(cmd.Cmd):
             self._go(lambda event: event.reaches(tensor), argument)
 
     def do_continue(self, argument: str) -> bool:
-        """continue: go to the end of the backward pass and run the program up to its next one."""
+        """continue: go to the end of the backward pass and run the program up to its next backward pass."""
         while self.stepper.next() is not None:
             pass
         return True
@@ -156,7 +156,7 @@ class Debugger(cmd.Cmd):
                 self.say(f"{'->' if number == event.line else '  '} {number:4} {code.rstrip()}".rstrip())
 
     def do_where(self, argument: str) -> None:
-        """where: the operators of the backward pass before and after this one."""
+        """where: the operators of the backward pass before and after the current operator."""
         events, event = self.stepper.events, self.stepper.event
         here = len(events) if event is None else event.index
         for other in events[max(0, here - AROUND) : here + AROUND + 1]:

@@ -14,7 +14,7 @@ from ..parser import suggestion
 
 DELIMITERS = (",", ";", "\t", "|")
 _DECIMAL_COMMA = re.compile(r"^([+-]?\d+),(\d+)$")
-MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "?"))  # in lower case
+MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "?"))  # texts of missing cells, in lower case
 
 
 @dataclass(frozen=True)

@@ -218,7 +218,7 @@ def table_model(encoding: Encoding, model: str) -> nn.Module:
 class WithEncoding(nn.Module):
     """A trained network whose inputs and outputs are in the units of the table, for export.
 
-    Inputs are ``(N, inputs)``: numbers as in the file (missing ones: the column's mean), 1 or 0 for each value of a
+    Inputs are ``(N, inputs)``: numbers as in the file (missing numbers: the column's mean), 1 or 0 for each value of a
     text column. The output is the quantity, or the probability of each class.
     """
 

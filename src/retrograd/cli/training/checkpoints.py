@@ -70,7 +70,7 @@ def _is_config(config: dict[str, object]) -> bool:
 def load_weights(model: nn.Module, run: SavedRun) -> None:
     """Load the run's weights into a model.
 
-    Raises UserError if they do not fit.
+    Raises UserError if the weights do not fit.
     """
     problem = None
     for name, weight in run.weights.items():
