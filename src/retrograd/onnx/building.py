@@ -107,7 +107,7 @@ class Builder:
         return self.sizes(mine, theirs)
 
     def _size(self, length: int, theirs: list[int]) -> int | str:
-        """Return a static length as an integer, or the name of a dynamic one (a 1-D value with one element)."""
+        """Return a static length as an integer, or the name of a dynamic length (a 1-D value with one element)."""
         moving = [
             (symbol, other) for symbol, other in zip(self.symbols, theirs, strict=True) if other != length
         ]  # fmt: skip
