@@ -48,7 +48,7 @@ def expanded(weight: Tensor, scales: Tensor | None) -> Tensor:
 
 
 class _CompactModule(Module):
-    """The base class of both layers, with the weight and its scales as buffers."""
+    """The base class of CompactLinear and CompactEmbedding, with the weight and its scales as buffers."""
 
     weight: Tensor
     scales: Tensor

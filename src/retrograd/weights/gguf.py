@@ -30,7 +30,7 @@ _Q8_0 = 8
 _DTYPES = {0: "float32", 1: "float16", 28: "float64", 30: "bfloat16"}
 _ALIGNMENT = 32
 
-# llama.cpp's names, and those of transformers.
+# The names of llama.cpp, and the names of transformers.
 _NAMES = {
     "token_embd.weight": "embed_tokens.weight",
     "output_norm.weight": "norm.weight",
@@ -99,7 +99,8 @@ class _Header:
                 return [self.text() for _ in range(count)]
             return list(self.numbers(self.letter(kind), count))
         (number,) = self.numbers(self.letter(kind))
-        return float(str(np.float32(number))) if kind == _FLOAT32 else number  # 1e-05 instead of 9.999999747378752e-06
+        # The shortest decimal: 1e-05, not 9.999999747378752e-06.
+        return float(str(np.float32(number))) if kind == _FLOAT32 else number
 
     def letter(self, kind: int) -> str:
         if kind not in _NUMBERS:

@@ -61,7 +61,7 @@ def save_model(model: nn.Module, path: str | os.PathLike[str], config: Mapping[s
 
 
 def _published(model: nn.Module, kind: str) -> dict[str, Tensor]:
-    """Return the weights by their published names, without those that are tied to others."""
+    """Return the weights by their published names, without weights that are tied to others."""
     architecture, prefix = ARCHITECTURES[kind], PREFIXES.get(kind, "")
     templates = {ours: theirs for theirs, ours in architecture.names.items()}
     tied = tied_weights(model)
@@ -74,7 +74,7 @@ def _published(model: nn.Module, kind: str) -> dict[str, Tensor]:
             raise RuntimeError(f"save_model: {kind} has no published name for {name}{hint}")
         if name not in tied:
             full = theirs if number is None else theirs.format(number[1])
-            # The transformations, of which only transposition occurs, are their own inverses.
+            # The only transformation is transposition, which is its own inverse.
             found[full if full.startswith("lm_head.") else prefix + full] = architecture.change(theirs)(value.detach())
     return found
 
