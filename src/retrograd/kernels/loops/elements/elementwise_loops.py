@@ -149,7 +149,7 @@ def _function(name):
     single, double = _SINGLE[name], _DOUBLE[name]
 
     def function(*args):
-        """The function in the precision of its arguments."""
+        """The function, with constants in the precision of its arguments."""
 
     @overload(function, jit_options={"forceinline": True, "error_model": "numpy"}, strict=False)
     def chosen(x, *others):

@@ -44,7 +44,7 @@ HEADER = 2  # words before the first step: the number of words, and the number o
 # RATES: pow, type, and buffer and offset of 7 numbers: Adam's step size and epsilon, step, lr, beta1, beta2, eps
 MAP, CALL, ADD_UP, PRODUCT, COPY, FILL, CHECK, CHECK_FLOAT = range(8)
 SEPARATE, TAKE, PUT, ADD_AT, RATES, NUMBER, BEGIN, AGAIN, GEMM, FLAT = range(8, 18)
-FLOAT32, FLOAT64 = 4, 8  # types, as the bytes of an element
+FLOAT32, FLOAT64 = 4, 8  # the numbers of the types are the bytes of an element
 
 MAX_MULTIPLICATIONS = 1 << 13  # maximum multiplications of a PRODUCT; for larger products a GEMM, by BLAS, is faster
 
