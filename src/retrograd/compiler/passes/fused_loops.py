@@ -165,7 +165,7 @@ class Loop:
         rows = [[0, *self._steps(k, x)] for k, x in enumerate(arrays)] + [[0, *steps] for steps in self.results]
         places = np.array(rows, np.int64).reshape(-1, at.AXES + 2)
         if all(type(x) is np.ndarray and place_of(x) == place_of(y) for x, y in zip(given, arrays, strict=True)):
-            self.known = layouts, places.copy(), [x.itemsize for x in given]  # no array was copied
+            self.known = layouts, places.copy(), [x.itemsize for x in given]  # valid because no array was copied
         return arrays, places
 
     def _bound(self, number: int, x: Array) -> Array:
