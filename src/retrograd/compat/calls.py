@@ -2,7 +2,7 @@
 
 A result for ``out`` is computed separately and then copied, so that it is right for any memory of ``out``. PyTorch
 computes in place and checks arguments, so it raises errors for overlapping memory and for some dtypes. Tables list the
-operators for which it does; there is no general rule.
+operators for which PyTorch raises them; there is no general rule.
 """
 
 from __future__ import annotations
