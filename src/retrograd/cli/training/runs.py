@@ -17,7 +17,7 @@ from .settings import Settings
 from .trainers import EngineTrainer, ManualTrainer, Trainer
 
 FALLING = 0.02  # more steps are advised if the loss fell by more than this fraction in the last fifth of the run
-RISEN = 0.03  # the held-out loss counts as overfitting if it rose by more than this fraction from its lowest value
+RISEN = 0.03  # the run overfits if the held-out loss rose by more than this fraction from its lowest value
 
 
 @dataclass
