@@ -255,7 +255,10 @@ def test_the_command_draws_text_from_published_weights(folder, capsys):
     drawn = generate(load_model(where), [1, 5], 4, temperature=0, stop=19)
     assert capsys.readouterr().out == "\x01\x05" + bytes(drawn).decode() + "\n"
     for line, message in [
-        (["generate", "--weights", str(where), "--prompt", "z"], "--prompt has tokens beyond the model's 20"),
+        (
+            ["generate", "--weights", str(where), "--prompt", "z"],
+            "--prompt has tokens outside the model's vocabulary of 20",
+        ),
         (["generate", "--weights", str(where / "none")], "No such file or directory"),
         (["generate"], "pass exactly one of CHECKPOINT and --weights PATH"),
     ]:

@@ -98,14 +98,14 @@ def _fail(message: str) -> int:
         from retrograd.distributed.guard import guard
 
         guard.end(f"error: {message}", code=2)
-    with contextlib.suppress(OSError):  # standard error is closed
+    with contextlib.suppress(OSError):  # standard error may be closed
         print(f"retrograd: error: {' '.join(message.split())}", file=sys.stderr)
     return 2
 
 
 @contextlib.contextmanager
 def _standard_streams() -> Iterator[None]:
-    """Make standard output and error accept any text, also if closed, and flush without a second error."""
+    """Make standard output and error accept any text, even if closed, and flush without a second error."""
     with contextlib.ExitStack() as stack:
         for name in ("stdout", "stderr"):
             stack.enter_context(_tolerant(name, getattr(sys, name)))

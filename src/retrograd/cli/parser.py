@@ -22,7 +22,7 @@ class HelpFormatter(argparse.HelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are `UserError`s: one line, with the nearest name for a mistyped one.
+    """An argument parser whose errors are `UserError`s: one line, with the nearest valid name for a mistyped name.
 
     >>> from retrograd.cli.parser import Parser
     >>> parser = Parser(prog="retrograd")
@@ -36,7 +36,8 @@ class Parser(argparse.ArgumentParser):
         if examples:
             options |= {"epilog": f"{EXAMPLES}{examples}", "formatter_class": HelpFormatter}
         super().__init__(*args, **options)
-        self.implied: dict[str, str] = {}  # the subcommand that an option before any subcommand stands for
+        # By option: the subcommand that is meant if the option comes before any subcommand.
+        self.implied: dict[str, str] = {}
 
     def _add_action(self, action: Kind) -> Kind:
         # Python before 3.12 counts the rest of the line among the missing arguments.

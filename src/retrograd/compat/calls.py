@@ -2,7 +2,7 @@
 
 A result for ``out`` is computed separately and then copied, so that it is right for any memory of ``out``. PyTorch
 computes in place and checks arguments, so it raises errors for overlapping memory and for some dtypes. Tables list the
-operators for which it does; there is no general rule.
+operators for which PyTorch raises them; there is no general rule.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _from_numpys_names(function: Callable[..., object], kwargs: Mapping[str, obj
 def _is_attribute(kind: type, function: Callable[..., object]) -> bool:
     """Return whether a class has the function as an attribute, such as ``conv = torch.conv2d``.
 
-    PyTorch's functions are builtins: ``self.conv(x)`` calls them without ``self``. Python passes it to ours.
+    PyTorch's functions are builtins: ``self.conv(x)`` calls them without ``self``. Our functions would get ``self``.
     """
     return kind.__module__ != "builtins" and any(function in vars(base).values() for base in kind.__mro__[:-1])
 
@@ -254,8 +254,9 @@ _EXACT = _names(
     scatter_reduce searchsorted sgn sign signbit slice_scatter softmax softplus softshrink special.round take
     take_along_dim tensordot tril triu trunc vdot where"""
 )
-_CAST_EACH = _names("geqrf")  # has several results, and the Tensors of out may have other dtypes than the results
-_REAL = _names("fft.hfft fft.hfft2 fft.hfftn fft.irfft fft.irfft2 fft.irfftn nanmean nansum")  # out must not be complex
+_CAST_EACH = _names("geqrf")  # operators with several results that ``out`` may convert to other dtypes
+# Operators whose ``out`` must not be complex.
+_REAL = _names("fft.hfft fft.hfft2 fft.hfftn fft.irfft fft.irfft2 fft.irfftn nanmean nansum")
 
 # Creation functions, which use the dtype of out; and sums, which use the dtype of out if it is an integer.
 _CREATED = _names("arange empty eye full linspace logspace ones rand randint randn randperm range zeros")

@@ -101,7 +101,7 @@ def define_backend(backends: Any) -> None:
         def einsum(self, pattern: str, *x: Tensor) -> Tensor:
             return rg.einsum(pattern, *x)
 
-    backends.RetrogradBackend = RetrogradBackend  # __subclasses__ holds weak references only
+    backends.RetrogradBackend = RetrogradBackend  # a strong reference: __subclasses__ has only weak references
 
 
 class _Layers:

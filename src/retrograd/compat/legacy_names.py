@@ -113,7 +113,7 @@ def name_as_torch() -> None:
 
 
 def missing(module: str, name: str) -> str:
-    """Return the message for a name that a module does not have. In programs of PyTorch it gives PyTorch's names."""
+    """Return the message for a name that a module does not have. Programs of PyTorch get PyTorch's names."""
     hint = _hint(module, name)
     if tensor.arrays_keep_dtype:
         return f"module {module!r} has no attribute {name!r}{hint}"
@@ -156,7 +156,7 @@ def _hint(module: str, name: str) -> str:
 
 
 def _similar(name: str, names: list[str], n: int, cutoff: float) -> list[str]:
-    """Return names that differ in case, then those that continue the name, then similar ones.
+    """Return names that differ only in case, else names that continue the name after ``_``, else similar names.
 
     >>> _similar("Relu", ["relu", "ReLU", "ELU"], 3, 0.75), _similar("mse", ["mse_loss", "mm"], 3, 0.75)
     (['ReLU', 'relu'], ['mse_loss'])

@@ -225,7 +225,7 @@ def names_in(source: str) -> dict[str, Any]:
 
 
 class _FunctionModule(ModuleType):
-    """A callable module with the name of a function of its package, whose place it takes when it is imported.
+    """A module with the name of a function of its package. The module can be called in place of the function.
 
     ``from torch.nn.utils.weight_norm import remove_weight_norm`` leaves ``torch.nn.utils.weight_norm(module)`` working.
     """

@@ -51,8 +51,8 @@ def memory_of(x: Tensor) -> Array:
 def place_in_memory(x: Tensor) -> tuple[Tensor, int]:
     """Return a Tensor on the whole memory that contains x, and the position of x's first element in this memory.
 
-    The Tensor shares memory with everything that shares memory with x, and takes part in copy on write. If x's elements
-    do not follow the first one in a contiguous memory (negative strides), the Tensor is a copy of x in row-major order.
+    The Tensor shares memory with everything that shares memory with x, and takes part in copy on write. If x has
+    negative strides or its memory is not contiguous, the Tensor is a copy of x in row-major order.
     """
     memory, backend = memory_of(x), backend_of(x.array)
     first = (backend.address(x.array) - backend.address(memory)) // x.array.dtype.itemsize
@@ -333,7 +333,7 @@ class TypedStorage(_Storage):
     """The memory of a Tensor as a flat sequence of numbers of one dtype. Items can be read and assigned.
 
     Args:
-        source: the Tensor; a sequence of numbers, or how many numbers of any value to allocate.
+        source: the Tensor; a sequence of numbers; or the number of uninitialized elements to allocate.
         wrap_storage: bytes to read as numbers of ``dtype``, without a copy.
         dtype: the dtype of new numbers, by default the default dtype.
         device: where to allocate new numbers.
@@ -348,7 +348,7 @@ class TypedStorage(_Storage):
 
 
 class UntypedStorage(_Storage):
-    """The memory of a Tensor as bytes. New memory is given by a number of bytes, or by their values."""
+    """The memory of a Tensor as bytes. Pass a Tensor, the values of new bytes, or their number."""
 
     _default = PublicDType("uint8")
 
@@ -358,12 +358,12 @@ class UntypedStorage(_Storage):
 
     @classmethod
     def from_file(cls, filename: str | os.PathLike[str], shared: bool = False, nbytes: int = 0) -> UntypedStorage:
-        """Map the bytes of a file into memory. With ``shared`` what is written to the memory goes to the file.
+        """Map the bytes of a file into memory. With ``shared``, writes to the memory change the file.
 
         Args:
             filename: the path.
             shared: whether to write to the file; it becomes ``nbytes`` long.
-            nbytes: number of bytes; those of the whole file by default.
+            nbytes: number of bytes; by default the whole file.
         """
         count = nbytes or os.path.getsize(filename)
         if shared:
@@ -420,7 +420,7 @@ class UntypedStorage(_Storage):
 
 
 class _LegacyStorage(TypedStorage):
-    """The class of which legacy storages are subclasses. Their instances are those of ``TypedStorage``."""
+    """The base class of legacy storages. A call of a legacy class returns an instance of ``TypedStorage``."""
 
 
 class LegacyStorageType(type):

@@ -1,9 +1,9 @@
 """``__torch_function__``: classes that override operators on their instances, subclasses of Tensor, and modes.
 
-Operators do not look for the protocol while a program has none of these. An object of another class makes an operator
-fail, and the error handler calls the object's override (``answers``). The first subclass of Tensor that a program
-defines, and the first mode that it enters, wrap all operators and methods (``install``), which then check the types of
-their arguments.
+Operators do not look for the protocol until a program defines a subclass or enters a mode: an object of any other class
+makes an operator fail, and the error handler calls the object's override (``core.errors.answers``). The first subclass
+of Tensor that a program defines, and the first mode that it enters, wrap all operators and methods (``install``), which
+then check the types of their arguments.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Returned = TypeVar("Returned")
 
 # The slots that the engine keeps in a Tensor. A subclass cannot use their names.
 _SLOTS = frozenset(("_hooks", "_node", "_requires", "_storage"))
-# Types that have no protocol, which most arguments are of.
+# Types without the protocol. Most arguments have one of these types.
 _WITHOUT = {Tensor, Parameter, Buffer, int, float, bool, complex, str, type(None), slice, Size}
 
 
@@ -68,7 +68,7 @@ def _overrides_operators(kind: type) -> bool:
 
 
 def _overriding_values(values: Iterable[Value], depth: int = 2) -> Iterator[Value]:
-    """Return the values whose ``__torch_function__`` may be called, also values within lists and tuples."""
+    """Return the values whose ``__torch_function__`` may be called, including values within lists and tuples."""
     for value in values:
         kind = type(value)
         if kind in _WITHOUT:
@@ -328,7 +328,7 @@ def _public(namespace: str, name: str, function: Function) -> Function:
 
 
 class TorchFunctionMode:
-    """A context manager whose ``__torch_function__`` is called in the place of every operator on its thread.
+    """A context manager whose ``__torch_function__`` is called instead of every operator on its thread.
 
     >>> import retrograd as rg
     >>> class Count(rg.overrides.TorchFunctionMode):

@@ -1,4 +1,4 @@
-"""PyTorch's types besides Tensor: layouts, legacy constructors, Variable, storages, aliases for annotations."""
+"""PyTorch's types other than Tensor: layouts, legacy constructors, Variable, storages, aliases for annotations."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ _threads = _Threads()
 class set_multithreading_enabled:
     """Accepted for compatibility: a backward pass runs on the calling thread with either value.
 
-    The value is set at once; the end of a ``with`` statement restores the previous one.
+    The value is set at once; the end of a ``with`` statement restores the previous value.
     """
 
     def __init__(self, mode: bool) -> None:

@@ -36,7 +36,7 @@ class TimedReplay:
 
 
 def explanation(entry: Any, leaves: Sequence[object] | None, arrays: object) -> str:
-    """Describe a program; with arguments, after a measured call."""
+    """Describe a program; if arguments are given, run it once and add the time of each line."""
     costs: dict[int, float] = {}
     if leaves is not None:
         timed = TimedReplay(entry.replay)

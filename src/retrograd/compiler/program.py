@@ -181,7 +181,8 @@ class Instruction:
         self.writes = writes
         self.several = several
         self.view = view
-        self.paths: tuple[tuple[int, ...], ...] = ()  # with several, the indices of each of outs in the result
+        # If ``several``: for each of ``outs`` its indices in the nested result.
+        self.paths: tuple[tuple[int, ...], ...] = ()
         self.checks = checks
         self.primitive = primitive
         self.parts: tuple[Instruction, ...] = ()  # the fused instructions of a loop or region
@@ -206,7 +207,7 @@ class Instruction:
         return found
 
     def know_reads(self, values: tuple[Value, ...]) -> None:
-        """Set the values among the arguments, if the caller has them already."""
+        """Set ``read`` to the values among the arguments, which the caller has found already."""
         self._reads = values
 
     def give(self, args: Arguments, kwargs: Keywords) -> None:
@@ -254,7 +255,7 @@ def _shaped_by_numbers(instruction: Instruction) -> bool:
     primitive = instruction.primitive
     if primitive is None:
         return type(instruction.function) is not BuiltinFunctionType or _has_slices(instruction.args[1:])
-    if primitive.name == "getitem":  # x[n] has the same shape for all n, x[:n] has not
+    if primitive.name == "getitem":  # the shape of x[n] is the same for all n, that of x[:n] is not
         return _has_slices(instruction.kwargs["index"])
     return not primitive.elementwise
 

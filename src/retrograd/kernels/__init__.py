@@ -39,15 +39,15 @@ from .runtime.threads import launch
 if TYPE_CHECKING:
     from .runtime.loop_calls import Loop
 
-USEFUL = 1 << 15  # elements from which a loop gains more time than its call costs
-SLOW = 1 << 13  # as USEFUL, for a loop that replaces one slow or two ordinary NumPy calls
-SEVERAL = 1 << 5  # as USEFUL, for a loop that replaces several NumPy calls
+USEFUL = 1 << 15  # minimum number of elements for which a loop saves more time than its call costs
+SLOW = 1 << 13  # minimum number of elements for a loop that replaces one slow or two ordinary NumPy calls
+SEVERAL = 1 << 5  # minimum number of elements for a loop that replaces several NumPy calls
 REPEATED = 1 << 8  # minimum size of an operand that is broadcast along leading dimensions
-PLACES = 256  # adjacent elements that a loop along a dimension other than the last processes together
-FEW_PLACES = 16  # adjacent elements below which the array is transposed instead
+PLACES = 256  # number of adjacent elements that a loop along a dimension other than the last processes together
+FEW_PLACES = 16  # with fewer adjacent elements, the array is transposed and a loop along the last dimension runs
 WORTH_SHARING = 1 << 13  # minimum number of elements per thread
 
-BASIC = "loops.elements.basic_loops"  # the module of the loops whose names ``mapped`` and ``by_rows`` take
+BASIC = "loops.elements.basic_loops"  # the module with the loops that ``mapped`` and ``by_rows`` refer to by name
 
 Reference = Callable[..., Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -57,7 +57,7 @@ _shared: list[None] = []  # not empty after the program's first large array
 
 
 def available() -> bool:
-    """Return whether loops are turned on and installed; neither open the library nor, with ``jit``, import Numba.
+    """Return whether loops are turned on and installed, without opening the library or (with ``jit``) importing Numba.
 
     Raises:
         RuntimeError: ``RETROGRAD_KERNELS`` is not ``compiled``, ``jit`` or ``reference``.
@@ -174,7 +174,7 @@ def _call_waiting() -> None:
 
 @cache
 def loop(module: str, name: str) -> Loop:
-    """Return a loop by its module's name and its own, without importing the module. ``compiled()`` must be true."""
+    """Return the loop ``name`` of a module without importing the module. ``compiled()`` must not be None."""
     from .runtime.loop_calls import loops
 
     return getattr(loops(module), name)
@@ -193,7 +193,7 @@ def _blas_found() -> bool:
 
 
 def takes(x: object, *others: object, least: int = USEFUL) -> bool:
-    """Return whether to use loops on these arrays (or None); the first must have at least ``least`` elements."""
+    """Return whether to use loops on these arrays; x must have at least ``least`` elements, others may be None."""
     if type(x) is not ndarray:
         return isinstance(x, Wrapping) and x.takes_loops()
     size, dtype, flags = x.size, x.dtype, x.flags  # the body of ``suits``, inlined
@@ -223,7 +223,7 @@ def takes_halves(*arrays: Array, least: int = SEVERAL) -> bool:
 
 
 def _with_halves(name: str, refer: Reference, least: int) -> Reference:
-    """Return ``refer`` extended to bfloat16, which the loop computes or, if it does not apply, ``refer`` in float32."""
+    """Extend ``refer`` to bfloat16, by the loop or, if the loop does not apply, by a call of ``refer`` in float32."""
 
     def refer_or_convert(*arrays: Array) -> object:
         x = arrays[0]
@@ -346,7 +346,7 @@ def mapped(name: str, least: int = USEFUL, halves: bool = False) -> Callable[[Re
 
 
 def _dense(*arrays: Array) -> list[Any] | None:
-    """Return contiguous copies of slices of larger arrays, such as gates: a copy costs less than several NumPy calls.
+    """Return contiguous copies of slices of larger arrays, such as an LSTM's gates: copying is faster than NumPy calls.
 
     Return None for arrays that loops do not support, and for transposed arrays, whose order NumPy keeps in results.
     """

@@ -1,7 +1,7 @@
 """Apply elementwise functions, and functions along dimensions, to large arrays in chunks, on all threads.
 
 The chunks fit in a core's cache, so intermediate results are not written to memory. The results are bitwise equal to
-those of one call with the whole arrays. The forward functions and derivative rules of elementwise primitives are
+the results of one call with the whole arrays. The forward functions and derivative rules of elementwise primitives are
 applied in this way.
 """
 
@@ -30,7 +30,8 @@ R = TypeVar("R")
 
 # Smaller arrays are not chunked: each chunk's result is copied into place, and the threads contend for the GIL.
 MIN_CHUNKED_SIZE = 1 << 20
-CHUNK_BYTES = 1 << 20  # bytes of the largest array: smaller chunks take more calls, larger chunks exceed the cache
+# Bytes of a chunk of the largest array: smaller chunks take more calls, larger chunks exceed the cache.
+CHUNK_BYTES = 1 << 20
 MIN_LAST_AXIS = 16  # a chunk along the last axis has at least this length, since cache lines are loaded whole
 
 
@@ -55,7 +56,7 @@ def chunked(function: Callable[P, R], compiled: str = "") -> Callable[P, R]:
 def writing(write: Callable[..., None], function: Callable[..., object], compiled: str = "") -> Callable[..., None]:
     """Return a version of ``write(out, ...)`` that writes ``function(...)`` into a large ``out`` in chunks.
 
-    ``out`` may be one of the inputs. ``compiled`` as in ``chunked``.
+    ``out`` may be one of the inputs. ``compiled`` has the same meaning as in ``chunked``.
     """
 
     @wraps(write)

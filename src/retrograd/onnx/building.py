@@ -61,7 +61,7 @@ class Builder:
     # Calls, with the corresponding calls of the other runs
 
     def at(self, number: int) -> Call:
-        """Make a call the current one."""
+        """Select the current call."""
         self._call = self.base.calls[number]
         self._twins = [other.calls[number] for other in self.others]
         return self._call
@@ -107,7 +107,7 @@ class Builder:
         return self.sizes(mine, theirs)
 
     def _size(self, length: int, theirs: list[int]) -> int | str:
-        """Return a static length as an integer, or the name of a dynamic one (a 1-D value with one element)."""
+        """Return a static length as an integer, or the name of a dynamic length (a 1-D value with one element)."""
         moving = [
             (symbol, other) for symbol, other in zip(self.symbols, theirs, strict=True) if other != length
         ]  # fmt: skip

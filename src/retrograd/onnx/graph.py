@@ -31,7 +31,7 @@ class UnsupportedError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A node: its function, the names that it reads and writes, and those that no later step reads."""
+    """A node: its function, the names that it reads and writes, and the names that no later step reads."""
 
     at: Attributes
     function: Callable[..., Any]

@@ -126,7 +126,7 @@ def plain(function: Callable[..., Any]) -> Operator:
 
 
 def ints(x: Tensor | None) -> list[int]:
-    """Return a Tensor of integers as a list; an absent one as an empty list."""
+    """Return a Tensor of integers as a list; an empty list if the Tensor is absent."""
     return [] if x is None else [int(value) for value in np.asarray(x.detach().cpu().numpy()).reshape(-1)]
 
 

@@ -40,7 +40,7 @@ class Compact:
 
 
 def expanded(weight: Tensor, scales: Tensor | None) -> Tensor:
-    """Return rows of numbers as float32, multiplied by the scales of their blocks."""
+    """Return rows of the matrix as float32, each number multiplied by the scale of its block."""
     numbers = weight.float()
     if scales is None:
         return numbers
@@ -48,7 +48,7 @@ def expanded(weight: Tensor, scales: Tensor | None) -> Tensor:
 
 
 class _CompactModule(Module):
-    """The base class of both layers, with the weight and its scales as buffers."""
+    """The base class of CompactLinear and CompactEmbedding, with the weight and its scales as buffers."""
 
     weight: Tensor
     scales: Tensor

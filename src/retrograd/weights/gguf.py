@@ -86,7 +86,8 @@ class _Header:
                 return [self.text() for _ in range(count)]
             return list(self.numbers(self.letter(kind), count))
         (number,) = self.numbers(self.letter(kind))
-        return float(str(np.float32(number))) if kind == _FLOAT32 else number  # 1e-05 instead of 9.999999747378752e-06
+        # The shortest decimal: 1e-05, not 9.999999747378752e-06.
+        return float(str(np.float32(number))) if kind == _FLOAT32 else number
 
     def letter(self, kind: int) -> str:
         if kind not in _NUMBERS:

@@ -68,7 +68,7 @@ def load_model(path: str | os.PathLike[str], dtype: object = None, device: objec
         if not is_differentiable(rg_dtype := _dtype(dtype)):
             raise ValueError(f"load_model: dtype must be floating, got {rg_dtype}")
         found = {name: value.to(rg_dtype) for name, value in found.items()}
-    with no_random_weights():  # the file has all weights
+    with no_random_weights():  # not needed: the file has all weights
         model = architecture.model(config, {_bare(architecture, name) for name in weights})
     tied = tied_weights(model)
     for name, source in tied.items():

@@ -93,7 +93,7 @@ GPT2_NAMES = Architecture(
         "lm_head.weight": "head.weight",
     },
     ("h.{}.attn.bias", "h.{}.attn.masked_bias"),
-    # The published layers compute x @ weight.
+    # The published layers compute x @ weight, so their weights are transposed.
     dict.fromkeys(
         ["h.{}.attn.c_attn.weight", "h.{}.attn.c_proj.weight", "h.{}.mlp.c_fc.weight", "h.{}.mlp.c_proj.weight"],
         _transposed,

@@ -24,7 +24,7 @@ def save_model(model: nn.Module, path: str | os.PathLike[str], config: Mapping[s
     """Save a GPT2, Llama or BERT to a folder in the layout of Hugging Face's transformers.
 
     ``load_model`` and the ``from_pretrained`` of transformers read the folder. Copy the files of the tokenizer into it.
-    Heads of tasks, which ``load_model`` does not read, are not in it.
+    Heads of tasks, which ``load_model`` does not read, are not saved.
 
     Args:
         model: a model of ``retrograd.models``, such as ``load_model`` returns.
@@ -61,7 +61,7 @@ def save_model(model: nn.Module, path: str | os.PathLike[str], config: Mapping[s
 
 
 def _published(model: nn.Module, kind: str) -> dict[str, Tensor]:
-    """Return the weights by their published names, without those that are tied to others."""
+    """Return the weights by their published names, without weights that are tied to others."""
     architecture, prefix = ARCHITECTURES[kind], PREFIXES.get(kind, "")
     templates = {ours: theirs for theirs, ours in architecture.names.items()}
     tied = tied_weights(model)
@@ -74,7 +74,7 @@ def _published(model: nn.Module, kind: str) -> dict[str, Tensor]:
             raise RuntimeError(f"save_model: {kind} has no published name for {name}{hint}")
         if name not in tied:
             full = theirs if number is None else theirs.format(number[1])
-            # The transformations, of which only transposition occurs, are their own inverses.
+            # The only transformation is transposition, which is its own inverse.
             found[full if full.startswith("lm_head.") else prefix + full] = architecture.change(theirs)(value.detach())
     return found
 

@@ -133,7 +133,7 @@ def check_functions() -> dict[str, Callable[..., float]]:
 
 
 def check(case: Case, highest: int = 2) -> Result:
-    """Run every check up to the order of the operator and `highest`."""
+    """Run the checks of derivatives up to the operator's order, and up to order `highest`."""
     result = Result(case, sum(1 for _ in case.calls(np.random.default_rng(0))), {}, {})
     for name, function in check_functions().items():
         if min(case.order, highest) < CHECKS[name]:
@@ -142,7 +142,7 @@ def check(case: Case, highest: int = 2) -> Result:
             result.errors[name] = function(registry.OPERATORS[case.name], case)
         except AssertionError as error:
             result.findings[name] = str(error)
-        except Exception as error:  # any error of an operator is a finding
+        except Exception as error:  # an operator may raise any error; each is a finding
             extra = MISSING.search(str(error))
             if extra:
                 return replace(result, missing=extra[0])

@@ -86,7 +86,7 @@ def script(parser: argparse.ArgumentParser, shell: str) -> str:
 
 
 def _words(parser: argparse.ArgumentParser) -> list[str]:
-    """Return what may come next: subcommands, choices of positional arguments, options."""
+    """Return the words that may follow: subcommands, choices of positional arguments, options."""
     found = list(subparsers(parser))
     for action in parser._actions:
         if not found and not action.option_strings and action.choices:

@@ -1,4 +1,4 @@
-"""`retrograd info`: versions, backend, device, BLAS and threads, also printed in training reports."""
+"""`retrograd info`: versions, backend, device, BLAS and threads, which training reports contain, too."""
 
 import argparse
 import importlib.metadata
@@ -128,7 +128,7 @@ def _blas() -> str:
 
 
 def _blas_threads() -> str:
-    """Return the thread count of the running BLAS if threadpoolctl is installed, else that set in the environment."""
+    """Return the thread count of the running BLAS if threadpoolctl is installed, else the environment's setting."""
     if importlib.util.find_spec("threadpoolctl") is not None:
         from threadpoolctl import threadpool_info
 

@@ -179,7 +179,7 @@ def _modules() -> list[Module]:
 
 
 def _without_gradient(given: dict[str, Tensor], modules: list[Module]) -> dict[str, Tensor]:
-    """Return the parameters of modules, by name, that are not among those given; equal names get a number."""
+    """Return the parameters of modules, by name, that are not among the given Tensors; equal names get a number."""
     inner = {id(part) for m in modules for part in m.modules() if part is not m}
     known = {id(p) for p in given.values()}
     found: dict[str, Tensor] = {}

@@ -52,7 +52,7 @@ def check_script(options: argparse.Namespace) -> None:
 
 
 def run_script(script: str, arguments: list[str], failed: Callable[[BaseException], object] | None = None) -> int:
-    """Run a script, and return its exit code, also if it calls ``sys.exit``. Its ``import torch`` imports Retrograd."""
+    """Run a script, and return its exit code, even if it calls ``sys.exit``. Its ``import torch`` imports Retrograd."""
     from retrograd.compat.as_torch import installed_when_imported, run_program
 
     try:

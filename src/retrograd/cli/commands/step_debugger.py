@@ -115,7 +115,7 @@ class Debugger(cmd.Cmd):
             self._go(lambda event: event.reaches(tensor), argument)
 
     def do_continue(self, argument: str) -> bool:
-        """continue: go to the end of the backward pass and run the program up to its next one."""
+        """continue: go to the end of the backward pass and run the program up to its next backward pass."""
         while self.stepper.next() is not None:
             pass
         return True
@@ -156,7 +156,7 @@ class Debugger(cmd.Cmd):
                 self.say(f"{'->' if number == event.line else '  '} {number:4} {code.rstrip()}".rstrip())
 
     def do_where(self, argument: str) -> None:
-        """where: the operators of the backward pass before and after this one."""
+        """where: the operators of the backward pass before and after the current operator."""
         events, event = self.stepper.events, self.stepper.event
         here = len(events) if event is None else event.index
         for other in events[max(0, here - AROUND) : here + AROUND + 1]:
@@ -221,7 +221,7 @@ class Debugger(cmd.Cmd):
         self.say(f"unknown command {line!r}; 'help' lists the commands")
 
     def complete_to(self, text: str, *ignored: object) -> list[str]:
-        """Operators, modules and lines of the backward pass."""
+        """Complete an operator, module or line of the backward pass."""
         events = self.stepper.events
         names = {name for event in events for name in (event.operator, event.call)} | {
             event.module or "" for event in events
@@ -230,12 +230,12 @@ class Debugger(cmd.Cmd):
         return sorted(name for name in names if name and name.startswith(text))
 
     def complete_until(self, text: str, *ignored: object) -> list[str]:
-        """The event's attributes."""
+        """Complete an attribute of the event."""
         event = self.stepper.events[0] if self.stepper.events else None
         return [name for name in dir(event) if name.startswith(text) and not name.startswith("_")]
 
     def complete_print(self, text: str, *ignored: object) -> list[str]:
-        """The program's names, and attributes after a dot."""
+        """Complete a name of the program, or an attribute after a dot."""
         base, dot, attribute = text.rpartition(".")
         if dot:
             try:

@@ -48,7 +48,7 @@ class Task:
     vocabulary = ""
 
     def loss(self, output: rg.Tensor, targets: rg.Tensor) -> rg.Tensor:
-        """Return the mean loss over the targets, without ignored ones such as padding."""
+        """Return the mean loss over the targets, without ignored targets such as padding."""
         raise NotImplementedError
 
     def figures(self, loss: float, output: Array, targets: Array) -> tuple[dict[str, float], int]:
@@ -87,7 +87,7 @@ class Task:
         return {}
 
     def sections(self, predict: Predict, seed: int) -> list[Section]:
-        """Return the report's sections about the trained model, besides its curves."""
+        """Return the report's sections about the trained model, other than its curves."""
         return []
 
 

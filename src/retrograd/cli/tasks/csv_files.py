@@ -14,7 +14,7 @@ from ..parser import suggestion
 
 DELIMITERS = (",", ";", "\t", "|")
 _DECIMAL_COMMA = re.compile(r"^([+-]?\d+),(\d+)$")
-MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "?"))  # in lower case
+MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "?"))  # texts of missing cells, in lower case
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def is_missing(cell: str) -> bool:
 
 
 def read_text(path: Path) -> str:
-    """Return a text file in UTF-8 with its line ends as newlines; raise UserError if it is not one."""
+    """Return a text file in UTF-8 with its line ends as newlines; raise UserError if the file is not UTF-8."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:

@@ -10,9 +10,9 @@ import numpy as np
 from ..console import UserError
 from .csv_files import CsvFile, is_missing
 
-MAX_CATEGORIES = 32  # maximum number of distinct values of a text column; a column with more is not an input
+MAX_CATEGORIES = 32  # maximum number of distinct values of a text column; a column with more values is not an input
 MOST_CLASSES = 100
-MOST_NUMBERED_CLASSES = 10  # maximum number of distinct integers in a target column for which they are classes
+MOST_NUMBERED_CLASSES = 10  # maximum number of distinct integers in a target column for which the integers are classes
 Array = np.ndarray
 Kind = Literal["regression", "classification"]
 
@@ -92,7 +92,7 @@ class Encoding:
         return np.hstack([column.encode(table) for column in self.columns]).astype(np.float32)
 
     def encode_target(self, table: CsvFile) -> Array:
-        """Return class numbers, or standardized quantities (rows, 1); raise UserError for a cell that is neither."""
+        """Return class numbers, or standardized quantities (rows, 1); raise UserError for an invalid cell."""
         cells = table.column(self.target.name)
         if self.target.classes:
             places = {name: place for place, name in enumerate(self.target.classes)}
@@ -111,7 +111,7 @@ class Encoding:
 
     @classmethod
     def from_plain(cls, saved: Mapping[str, Any]) -> "Encoding":
-        """Return the encoding in a checkpoint; raise ValueError, TypeError or LookupError if it is not one."""
+        """Return the encoding in a checkpoint; raise ValueError, TypeError or LookupError if it is invalid."""
         columns: list[Number | Category] = []
         for one in saved["columns"]:
             match one:

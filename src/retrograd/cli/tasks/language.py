@@ -23,7 +23,7 @@ SAMPLE_CHARACTERS = 400
 
 
 class Language(Classification):
-    """Prediction of the next character. `of_names`: a text ends with its line."""
+    """Prediction of the next character. `of_names`: whether each line is a name, after which a sample ends."""
 
     of_names = False
 

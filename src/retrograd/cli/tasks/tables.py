@@ -20,11 +20,11 @@ from .csv_files import is_missing, read_csv
 from .encoding import Encoding, Kind, Number, fit
 
 FEWEST_ROWS = 10
-WORSE = 1.2  # squared error, as a multiple of least squares' error, from which the report gives advice
+WORSE = 1.2  # the report gives advice if the squared error exceeds this multiple of the error of least squares
 TRAIN_FRACTION = 0.8  # the fraction of the rows used for training
 HIDDEN = (64, 64)
 MOST_SHOWN_CLASSES = 30
-MOST_SCORED_ROWS = 2000  # maximum rows from which the importance of columns is computed
+MOST_SCORED_ROWS = 2000  # maximum number of rows that are used to compute the importance of columns
 
 
 class TableTask(Task):
@@ -218,7 +218,7 @@ def table_model(encoding: Encoding, model: str) -> nn.Module:
 class WithEncoding(nn.Module):
     """A trained network whose inputs and outputs are in the units of the table, for export.
 
-    Inputs are ``(N, inputs)``: numbers as in the file (missing ones: the column's mean), 1 or 0 for each value of a
+    Inputs are ``(N, inputs)``: numbers as in the file (missing numbers: the column's mean), 1 or 0 for each value of a
     text column. The output is the quantity, or the probability of each class.
     """
 

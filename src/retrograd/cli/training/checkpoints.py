@@ -37,7 +37,7 @@ class SavedRun:
 def read_run(path: Path) -> SavedRun:
     """Return the run in a checkpoint, or in the folder that contains one.
 
-    Raises UserError for a missing file or one that is not a checkpoint of a possible run, CorruptFileError for a
+    Raises UserError for a missing file or a file that is not a checkpoint of a possible run, CorruptFileError for a
     damaged file.
     """
     require_safetensors()
@@ -70,7 +70,7 @@ def _is_config(config: dict[str, object]) -> bool:
 def load_weights(model: nn.Module, run: SavedRun) -> None:
     """Load the run's weights into a model.
 
-    Raises UserError if they do not fit.
+    Raises UserError if the weights do not fit.
     """
     problem = None
     for name, weight in run.weights.items():

@@ -85,7 +85,7 @@ def added(sums: Mapping[str, float], total: int) -> tuple[dict[str, float], int]
 
 @contextlib.contextmanager
 def own_random() -> Iterator[None]:
-    """Give each process its own random numbers inside; outside, all processes draw the same numbers.
+    """Let each process draw its own random numbers in the `with` block; outside, all processes draw the same numbers.
 
     The seeds follow from the shared state, so a checkpoint stores only that state.
     """

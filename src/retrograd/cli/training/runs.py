@@ -16,8 +16,8 @@ from .checkpoints import FILE
 from .settings import Settings
 from .trainers import EngineTrainer, ManualTrainer, Trainer
 
-FALLING = 0.02  # relative fall of the loss in the last fifth of the run from which more steps are advised
-RISEN = 0.03  # relative rise of the held-out loss from its lowest that counts as overfitting
+FALLING = 0.02  # more steps are advised if the loss fell by more than this fraction in the last fifth of the run
+RISEN = 0.03  # the run overfits if the held-out loss rose by more than this fraction from its lowest value
 
 
 @dataclass

@@ -170,7 +170,7 @@ def _columns_of(values: dict[str, Any]) -> str:
 
 
 def resumed(task: str, checkpoint: SavedRun, given: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of the run to resume; raise UserError if one is unknown or cannot be changed."""
+    """Return the settings of the run to resume; raise UserError if a setting is unknown or cannot be changed."""
     saved, settings = checkpoint.config, {setting.name: setting for setting in settings_of(task)}
     if saved["task"] != task:
         raise UserError(f"the checkpoint is from 'retrograd train {saved['task']}', not {task}")

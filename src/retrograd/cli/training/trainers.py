@@ -43,7 +43,7 @@ class EngineTrainer:
         self.compiled = rg.compile(self._step) if compiled else None
 
     def step(self, inputs: Array, targets: Array, rate: float, weight: float = 1.0) -> tuple[float, Array]:
-        """Update the parameters with a batch at `rate` times the learning rate; return loss and output before it.
+        """Update the parameters with a batch at `rate` times the learning rate; return its loss and output before that.
 
         `weight` is the weight of this process's loss in the mean over all processes.
         """
@@ -87,7 +87,7 @@ class ManualTrainer:
         self.optimizer = (manual.RMSprop if recipe.optimizer == "rmsprop" else manual.SGD)(self.net, momentum=0.9)
 
     def step(self, inputs: Array, targets: Array, rate: float, weight: float = 1.0) -> tuple[float, Array]:
-        """Update the parameters with a batch at `rate` times the learning rate; return loss and output before it."""
+        """Update the parameters with a batch at `rate` times the learning rate; return loss and output before that."""
         output = self.predict(inputs)
         loss = self.loss.forward(output, targets)
         self.net.backward(self.loss.backward())

@@ -249,7 +249,7 @@ class FileNames:
                 arrays.set_attributes(made, state)
             for name, value in (slots or {}).items():
                 if type(getattr(type(made), name, None)).__name__ != "member_descriptor":
-                    raise CorruptFileError(f"it replaces {name!r:.80} of a {type(made).__name__}")
+                    raise CorruptFileError(f"the file replaces {name!r:.80} of a {type(made).__name__}")
                 setattr(made, name, value)
 
     def _own_module(self, module: str, name: str) -> Name:

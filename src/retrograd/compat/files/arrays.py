@@ -216,7 +216,7 @@ def rebuilt_with_attributes(function: object, kind: object, args: object, state:
     made = function(*args)
     if not isinstance(made, Tensor):
         raise CorruptFileError("a tensor function that returned no tensor")
-    if isinstance(state, tuple) and len(state) == 2:  # attributes, and slots
+    if isinstance(state, tuple) and len(state) == 2:  # a pair of attributes and slots
         state = state[0]
     if isinstance(state, dict) and state.get("_is_buffer") is True:
         requires, made._requires = made.requires_grad, False
@@ -243,7 +243,7 @@ def check_attributes(kind: type, state: object) -> None:
             raise CorruptFileError(f"an attribute {label} of a {kind.__name__}")
         here = next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
         if callable(here) or hasattr(type(here), "__get__"):
-            raise CorruptFileError(f"it replaces {name} of a {kind.__name__}")
+            raise CorruptFileError(f"the file replaces {name} of a {kind.__name__}")
 
 
 def set_attributes(target: Any, state: object) -> None:

@@ -63,9 +63,9 @@ def _read_archive(stream: IO[bytes], placed: Placed, weights_only: bool) -> Any:
         raise CorruptFileError("the archive has no data.pkl")
     folder = main[: -len("data.pkl")]
     if f"{folder}byteorder" in archive and archive.read(f"{folder}byteorder").tobytes() != b"little":
-        raise CorruptFileError("its numbers are big-endian, which is not supported")
+        raise CorruptFileError("the file's numbers are big-endian, which is not supported")
     if f"{folder}constants.pkl" in archive:
-        raise CorruptFileError("it is a compiled program of torch.jit, which is not supported")
+        raise CorruptFileError("the file is a compiled program of torch.jit, which is not supported")
     storages: dict[str, Storage] = {}
 
     def persistent(pid: object) -> Storage:
@@ -94,7 +94,7 @@ def _read_legacy(stream: IO[bytes], placed: Placed) -> Any:
         nonlocal left
         kind, key, location, count = _storage_of(pid)
         if isinstance(pid, (tuple, list)) and len(pid) > 5 and pid[5] is not None:
-            raise CorruptFileError("it has a view of a storage, from PyTorch before 0.4, which is not supported")
+            raise CorruptFileError("the file has a view of a storage, from PyTorch before 0.4, which is not supported")
         if key not in storages:
             left -= count * Storage.width(kind.dtype)
             if left < 0:
@@ -104,17 +104,17 @@ def _read_legacy(stream: IO[bytes], placed: Placed) -> Any:
 
     names = FileNames(placed, filled=False)
     if _sealed(stream, names) != _LEGACY_MAGIC:
-        raise CorruptFileError("it does not begin like a file of PyTorch")
+        raise CorruptFileError("the file does not begin like a file of PyTorch")
     _sealed(stream, names)  # the version of the format
     system = _sealed(stream, names)
     if isinstance(system, dict) and not system.get("little_endian", True):
-        raise CorruptFileError("its numbers are big-endian, which is not supported")
+        raise CorruptFileError("the file's numbers are big-endian, which is not supported")
     value = _sealed(stream, names, persistent)
     keys = _sealed(stream, names)
     if not isinstance(keys, list) or not all(isinstance(key, (str, int)) for key in keys):
-        raise CorruptFileError("damaged: the list of its storages is invalid")
+        raise CorruptFileError("damaged: the list of storages is invalid")
     if sorted(map(str, keys)) != sorted(storages):
-        raise CorruptFileError("damaged: its storages are not those of its tensors")
+        raise CorruptFileError("damaged: the storages in the file are not the storages of its tensors")
     for key in keys:
         storage = storages[str(key)]
         count = int.from_bytes(stream.read(8), "little")

@@ -76,8 +76,9 @@ class _Mark:
 
 _MARK = _Mark()
 _MOST_IN_A_KEY = 1000
-_MOST_LONG_KEYS = 4000  # integers beyond 60 bits can be chosen to have equal hashes
-_MOST_DEFAULTS = 2000  # nested defaultdicts: Python frees them recursively, which can overflow the stack
+_MOST_LONG_KEYS = 4000  # maximum number of integer keys beyond 60 bits, whose hashes can be chosen to be equal
+# The maximum number of nested defaultdicts: Python frees them recursively, and the stack may overflow.
+_MOST_DEFAULTS = 2000
 _PLAIN_KEYS = (str, int, float, bool, bytes, complex, type(None), Tensor, Device, np.dtype)
 
 
@@ -128,7 +129,7 @@ class SealedUnpickler:
         """Charge copied bytes or elements to the budget, which limits how often a file can copy its content."""
         self._budget -= amount
         if self._budget < 0:
-            raise CorruptFileError("it copies its own content more often than any saved file does")
+            raise CorruptFileError("the file copies its own content more often than any saved file does")
 
     # Parts of opcodes
 
@@ -199,7 +200,7 @@ class SealedUnpickler:
             elif not (isinstance(part, _PLAIN_KEYS) or id(part) in self._names or self._is_of_listed(part)):
                 raise CorruptFileError(f"damaged: a {type(part).__name__} as a key, or in a set")
             if count > _MOST_IN_A_KEY or self._long_keys > _MOST_LONG_KEYS:
-                raise CorruptFileError("it has keys that take too long to compare")
+                raise CorruptFileError("the file has keys that take too long to compare")
         self.charge(count - 1)
         return value
 
@@ -221,9 +222,9 @@ class SealedUnpickler:
         name = self._names.get(id(function))
         make = None if name is None else name.new if new else name.make
         if name is None or make is None or not isinstance(args, tuple):
-            raise CorruptFileError(f"it calls {_describe(function)}, which a file may not call")
+            raise CorruptFileError(f"the file calls {_describe(function)}, which a file may not call")
         if not isinstance(options, (dict, type(None))) or options and not name.listed:
-            raise CorruptFileError(f"it calls {_describe(function)} with keyword arguments")
+            raise CorruptFileError(f"the file calls {_describe(function)} with keyword arguments")
         value = make(*args, **(options or {}))
         if name.build is not None or name.listed:
             self._call_results[id(value)] = value, name
@@ -240,7 +241,7 @@ class SealedUnpickler:
             return
         _, name = self._call_results.get(id(target), (None, None))
         if name is None or name.build is None:
-            raise CorruptFileError(f"it sets attributes of {_describe(target)}")
+            raise CorruptFileError(f"the file sets attributes of {_describe(target)}")
         if not name.listed:
             del self._call_results[id(target)]
         name.build(target, state)
@@ -269,20 +270,20 @@ class SealedUnpickler:
             for item in items:
                 target.append(item)
         else:
-            raise CorruptFileError(f"it appends to {_describe(target)}")
+            raise CorruptFileError(f"the file appends to {_describe(target)}")
 
     def _set_items(self, items: list[object]) -> None:
         target = self._top()
         if type(target) not in (dict, OrderedDict, defaultdict, Counter) and not (
             self._is_of_listed(target) and hasattr(target, "__setitem__")
         ):
-            raise CorruptFileError(f"it sets items of {_describe(target)}")
+            raise CorruptFileError(f"the file sets items of {_describe(target)}")
         if len(items) % 2:
             raise CorruptFileError("damaged: a key without a value")
         if type(target) is defaultdict:
             self._nested_defaults += sum(type(value) is defaultdict for value in items[1::2])
             if self._nested_defaults > _MOST_DEFAULTS:
-                raise CorruptFileError("it has thousands of nested defaultdicts")
+                raise CorruptFileError("the file has thousands of nested defaultdicts")
         for key, value in zip(items[::2], items[1::2]):
             target[self._key(key)] = self._storable(value)
 
@@ -290,7 +291,7 @@ class SealedUnpickler:
         items = self._pop_to_mark()
         target = self._top()
         if type(target) is not set:
-            raise CorruptFileError(f"it adds to {_describe(target)}")
+            raise CorruptFileError(f"the file adds to {_describe(target)}")
         target.update([self._key(item) for item in items])
 
     def _tuple(self, items: Iterable[object]) -> None:

@@ -82,7 +82,7 @@ class Writer:
 
 
 class _Record(NamedTuple):
-    begin: int  # the position of its local header in the stream
+    begin: int  # the position of the record's local header in the stream
     size: int
     checksum: int
     is_stored: bool

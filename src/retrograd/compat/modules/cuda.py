@@ -162,7 +162,7 @@ memory_cached = memory_reserved
 
 
 def max_memory_allocated(device: DeviceLike | int | None = None) -> int:
-    """Return the reserved bytes, an upper bound of the peak in use, 0 without a GPU."""
+    """Return the reserved bytes, an upper bound of the peak memory in use; 0 without a GPU."""
     return memory_reserved(device)
 
 

@@ -342,7 +342,7 @@ _always = [False]
 
 
 def set_warn_always(b: bool) -> None:
-    """Show every warning, not only the first from a place."""
+    """Show every warning, not only the first one from each line of code."""
     _always[0] = bool(b)
     if b:
         warnings.simplefilter("always", UserWarning)

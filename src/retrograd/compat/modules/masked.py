@@ -121,7 +121,7 @@ def _filled(name: str, input: Tensor, mask: Tensor | None, *args: float) -> Tens
 
 
 def _summed_dtype(input: Tensor, dtype: DTypeLike | None) -> DTypeLike:
-    """Return the dtype of a sum or product: int64 for integers and bools unless one is given."""
+    """Return the dtype of a sum or product: int64 for integers and bools unless ``dtype`` is given."""
     if dtype is None:
         return input.dtype if input.array.dtype.kind in INEXACT else int64
     return dtype
@@ -202,7 +202,7 @@ def argmax(
     dtype: DTypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the index of the largest selected element, in the dtype of the input unless one is given."""
+    """Return the index of the largest selected element, in the dtype of the input unless ``dtype`` is given."""
     dtype = input.dtype if dtype is None else dtype
     return _ops.argmax(_filled("argmax", input, mask), dim, bool(keepdim)).to(dtype)
 
@@ -215,7 +215,7 @@ def argmin(
     dtype: DTypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the index of the smallest selected element, in the dtype of the input unless one is given."""
+    """Return the index of the smallest selected element, in the dtype of the input unless ``dtype`` is given."""
     dtype = input.dtype if dtype is None else dtype
     return _ops.argmin(_filled("argmin", input, mask), dim, bool(keepdim)).to(dtype)
 
@@ -274,7 +274,7 @@ def logsumexp(
     dtype: DTypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return ``log(sum(exp(x)))`` of the selected elements, in the dtype of the input unless one is given."""
+    """Return ``log(sum(exp(x)))`` of the selected elements, in the dtype of the input unless ``dtype`` is given."""
     dtype = input.dtype if dtype is None else dtype
     x = _filled("logsumexp", input, mask)
     return _ops.logsumexp(x, _canonical_dim(dim, x.ndim), keepdim).to(dtype)
@@ -352,7 +352,7 @@ def std(
 ) -> Tensor:
     """Return the standard deviation of the selected elements; NaN if there are none. See ``var``."""
     variance = var(input, dim, unbiased, correction=correction, keepdim=keepdim, dtype=dtype, mask=mask)
-    zero = variance == 0  # the gradient of std is 0 there, as in torch.std
+    zero = variance == 0  # where the variance is 0, the gradient of std is 0, as in torch.std
     return _ops.where(zero, _ops.zeros_like(variance), _ops.sqrt(_ops.where(zero, _ops.ones_like(variance), variance)))
 
 

@@ -52,7 +52,7 @@ _IN_FLOAT32 = """
     nn.functional.grid_sample nn.functional.lp_pool3d nn.functional.max_pool3d nn.functional.max_unpool1d
     nn.functional.max_unpool2d nn.functional.max_unpool3d
 """
-# Only on a GPU. PyTorch's kernels for the CPU accumulate sums and norms in float32 without a cast.
+# Operators in float32 only on a GPU: PyTorch's kernels for the CPU accumulate sums and norms in float32 without a cast.
 _IN_FLOAT32_ON_CUDA = """
     cosine_similarity cumprod cumsum dist erfinv logcumsumexp logsumexp norm pow renorm sum nn.functional.group_norm
     nn.functional.layer_norm nn.functional.log_softmax nn.functional.normalize nn.functional.pdist
@@ -434,7 +434,7 @@ class GradScaler:
         Raises:
             AssertionError: ``scale`` was never called.
             RuntimeError: ``unscale_`` was already called since the last ``update()``.
-            ValueError: a gradient is float16: the parameters of mixed precision are float32.
+            ValueError: a gradient is float16; the parameters must stay in float32.
         """
         if not self._enabled:
             return
@@ -479,7 +479,7 @@ class GradScaler:
         return None if self._found_inf[id(optimizer)] else optimizer.step(*args, **kwargs)
 
     def update(self, new_scale: float | Tensor | None = None) -> None:
-        """Reduce the scale after an overflow, increase it after enough steps without, or set it to ``new_scale``."""
+        """Reduce the scale after an overflow, increase it after enough steps without overflow, or set a new scale."""
         if not self._enabled:
             return
         self._check_scaled("update")

@@ -165,7 +165,7 @@ _matmul_precision = ["highest"]
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Request deterministic results. On the CPU all results are deterministic, on a GPU those of scatters may not be.
+    """Request deterministic results. On the CPU all results are deterministic, on a GPU those of scatters may vary.
 
     While the mode is on, ``empty`` and ``resize_`` fill new memory with NaN or the largest integer, unless
     ``torch.utils.deterministic.fill_uninitialized_memory`` is False.
@@ -196,7 +196,7 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
 
 def get_deterministic_debug_mode() -> int:
-    """Return 0 if deterministic algorithms are not requested, 1 if they are with ``warn_only``, else 2."""
+    """Return 0 if deterministic algorithms are not requested, 1 if requested with ``warn_only``, else 2."""
     return 0 if not _deterministic["mode"] else 1 if _deterministic["warn_only"] else 2
 
 
@@ -211,7 +211,7 @@ def is_deterministic_algorithms_warn_only_enabled() -> bool:
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Set the precision of float32 products: ``"highest"``, ``"high"`` or ``"medium"``. All are computed in float32."""
+    """Set the precision of float32 products: ``"highest"``, ``"high"`` or ``"medium"``. It has no effect."""
     if precision not in ("highest", "high", "medium"):
         warnings.warn(
             f"{precision} is not one of 'highest', 'high', or 'medium'; the current setFloat32MatmulPrecision call has "
@@ -237,7 +237,7 @@ def _check_threads(function: str, number: object) -> None:
 
 
 def set_num_threads(int: int) -> None:
-    """Set the number of threads of Retrograd and of NumPy's BLAS, also for calls of NumPy outside Retrograd.
+    """Set the number of threads of Retrograd and of NumPy's BLAS, even for calls of NumPy outside Retrograd.
 
     Raises:
         RuntimeError: the number is not a positive integer.
@@ -273,7 +273,7 @@ def set_flush_denormal(mode: bool) -> bool:
     """Flush subnormal numbers to zero on all threads that compute, or stop doing so.
 
     On x86, float32 products of at least 2^18 multiplications, convolutions, attention and recurrent layers always flush
-    subnormal numbers: these are frequent there, and an operation on one takes about 100 times as long.
+    subnormal numbers: such numbers are frequent there, and an operation on one takes about 100 times as long.
 
     Returns:
         Whether the platform supports it: Linux, and macOS with an Intel processor.

@@ -210,7 +210,7 @@ def _user_folder() -> Path:
 
 
 def _delete_from(folder: Path) -> None:
-    """Delete Retrograd's distribution from a folder, also an incomplete one after an interrupted installation."""
+    """Delete Retrograd's distribution from a folder, even after an interrupted installation."""
     own = [folder / name for name in MODULES if (folder / name / "__init__.py").exists()]
     try:
         for path in (*own, *folder.glob(f"{NAME}-*{MARK}.dist-info")):

@@ -44,7 +44,7 @@ def nms(dets: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
         kept.append(best)
         sides = np.minimum(high[best], high[rest]) - np.maximum(low[best], low[rest])
         shared = np.clip(sides, 0, None).prod(1)
-        with np.errstate(divide="ignore", invalid="ignore"):  # boxes without area
+        with np.errstate(divide="ignore", invalid="ignore"):  # 0 / 0 for boxes without area
             overlap = shared / (areas[best] + areas[rest] - shared)
         remaining = rest[~(overlap > iou_threshold)]
     return as_tensor(np.array(kept, np.int64), device=dets.device)
@@ -129,7 +129,7 @@ def roi_align(
         rois: regions (K, 5): the number of the image, x1, y1, x2, y2.
         spatial_scale: factor from the coordinates of the regions to those of the images.
         pooled_height, pooled_width: size of the result.
-        sampling_ratio: points per bin and dimension; 0 or less for one per pixel.
+        sampling_ratio: points per bin and dimension; 0 or less for one point per pixel.
         aligned: whether pixels have their centers at half-integer coordinates.
 
     Returns:

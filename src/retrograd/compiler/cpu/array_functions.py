@@ -52,7 +52,7 @@ def keep(lowering: Lowers, instruction: Instruction) -> None:
 
 
 def filled_like(lowering: Lowers, instruction: Instruction) -> None:
-    """Lower ``zeros_like`` and others, which use only the shape of the argument."""
+    """Lower ``zeros_like`` and similar functions, which use only the shape of the argument."""
     value = {"zeros_like": 0, "ones_like": 1, "empty_like": None}[instruction.name]
     out = lowering.result(instruction.outs[0])
     if value is not None:
@@ -84,7 +84,7 @@ def joined(lowering: Lowers, instruction: Instruction) -> None:
 
 
 def as_one(lowering: Lowers, instruction: Instruction) -> None:
-    """Lower the joining of arrays that were adjacent in memory in the trace, by a copy: a region may move them."""
+    """Lower, to a copy, the joining of arrays that were adjacent in memory in the trace: a region may separate them."""
     _join(lowering, instruction.args, instruction.kwargs["dim"], instruction.kwargs["new"], instruction.outs[0])
 
 

@@ -13,11 +13,11 @@ from .region_steps import Buffer, Map, Place, Step
 
 MAX_NODES = 24  # maximum number of nodes of a fused loop
 MIN_SHARED_ELEMENTS = 1 << 15  # minimum number of elements of a loop that threads share
-BLOCK = 1 << 12  # elements of a block
+BLOCK = 1 << 12  # number of elements in a block
 
 
 def without_repeated_copies(steps: Sequence[Step], kept: set[Buffer]) -> list[Step]:
-    """Remove copies of what an earlier copy contains, such as the transposed weights of several products.
+    """Remove a copy whose source an earlier copy has copied, such as the transposed weight of several products.
 
     Copies to buffers in ``kept`` stay.
     """
@@ -63,7 +63,7 @@ def fused_maps(steps: Sequence[Step], kept: set[Buffer], one_dtype: bool = False
     Args:
         steps: the steps in their order.
         kept: the buffers that are read afterwards.
-        one_dtype: whether only loops that compute in one dtype, besides conditions, are fused.
+        one_dtype: whether only loops that compute in one dtype, apart from conditions, are fused.
     """
     touched: dict[Buffer, list[int]] = {}
     written: dict[Buffer, list[int]] = {}

@@ -32,7 +32,7 @@ from .product_kernels import product
 from .region_steps import Buffer, Emit, Operand, Place, Step, Unlowered, check_step, map_step, row_major, stand_in_of
 from .scalar_operations import UFUNCS, scalar
 
-MAX_ELEMENTS = 1 << 15  # elements above which Python's overhead is small and separate instructions are as fast
+MAX_ELEMENTS = 1 << 15  # larger arrays gain nothing from regions: Python's overhead is small in comparison
 _PACKAGE = __file__[: -len("compiler/cpu/lowering.py")]
 _NUMBERS = {float: np.dtype(np.float64), int: np.dtype(np.int64), bool: np.dtype(bool)}
 
@@ -55,7 +55,7 @@ class Lowering:
 
     Args:
         interpreted: whether steps become code for the interpreter instead of LLVM text.
-        large: whether the program has large arrays, so that the parts of its larger products are not searched for.
+        large: whether the program has large arrays; functions of arrays beyond ``MAX_ELEMENTS`` are then not traced.
     """
 
     def __init__(self, interpreted: bool = False, large: bool = False) -> None:
@@ -131,7 +131,7 @@ class Lowering:
             if isinstance(function, Method) or not _is_package_function(function):
                 raise Unlowered(name)
         if self.large and any(x.size > self.most for x in (*instruction.read, *instruction.outs)):
-            raise Unlowered(f"more than {self.most:,} elements")  # ``_expand`` would compute with arrays as large
+            raise Unlowered(f"more than {self.most:,} elements")  # ``_expand`` would compute with arrays of this size
         self._expand(instruction)
 
     # Places

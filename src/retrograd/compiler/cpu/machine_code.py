@@ -22,8 +22,9 @@ from ...kernels.runtime.numba_functions import routine_address
 from ...kernels.runtime.object_layout import routine_symbol
 from ...kernels.tiles.vector_width import wide
 
-HEAD = object.__basicsize__  # bytes before an object's own fields; the first field of an array is its data pointer
-ITEMS = tuple.__basicsize__  # bytes before a tuple's items
+HEAD = object.__basicsize__  # offset of an object's own fields; the first field of an array is its data pointer
+# The offset of a tuple's items.
+ITEMS = tuple.__basicsize__
 BLAS = blas_address.PREFIX
 _WORD = ctypes.sizeof(ctypes.c_void_p)
 
@@ -190,7 +191,7 @@ def gemm(dtype: DType) -> str | None:
 
 @cache
 def gemv(dtype: DType) -> str | None:
-    """Return the symbol of BLAS's product of a matrix and a vector, as ``gemm``, or None."""
+    """Return the symbol of BLAS's product of a matrix and a vector, with 64-bit integers, or None."""
     import llvmlite.binding as llvm
 
     kind = f"{'s' if dtype == np.float32 else 'd'}gemv"

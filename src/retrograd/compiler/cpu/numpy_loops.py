@@ -87,7 +87,7 @@ def loop_call(ufunc: np.ufunc, dtypes: Sequence[DType], out: Place, inputs: Sequ
 def _rows(
     name: str, operands: list[Place], loop: InnerLoop, lengths: list[int], strides: list[list[int]], order: list[int]
 ) -> Step:
-    """Return a step that calls an inner loop for each row, with the operands in an order."""
+    """Return a step that calls an inner loop for each row, with the operands in a given order."""
     count, last = lengths[-1] if lengths else 1, [strides[k][-1] if lengths else 0 for k in order]
 
     def make(step: Step) -> Kernel:

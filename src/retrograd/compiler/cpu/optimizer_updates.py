@@ -24,9 +24,9 @@ from .numpy_loops import reduction
 from .region_steps import Lowers, Place, Step, Unlowered, kernel_of
 from .scalar_operations import scalar
 
-MAX_ELEMENTS = 1 << 17  # elements of all parameters from which the optimizer's own loop, one pass by threads, is faster
+MAX_ELEMENTS = 1 << 17  # for more elements of all parameters, the optimizer's own multi-threaded loop is faster
 _DOUBLE = np.dtype(np.float64)
-Pairs = dict[int, tuple[Value, Value]]  # by id of the parameter: its value and its gradient's value
+Pairs = dict[int, tuple[Value, Value]]  # by the id of a parameter: its value, and the value of its gradient
 _indices = count(1 << 32)  # indices of values that are not in the trace
 
 
@@ -34,7 +34,7 @@ class Update:
     """An optimizer's step for known parameters with gradients.
 
     Attributes:
-        numbers: the value of the numbers of all groups.
+        numbers: the value that holds the numbers (learning rate, ...) of all groups.
         states: the values of the state arrays, by parameter, in the order of names in the form.
     """
 
@@ -144,7 +144,7 @@ def gradients_of(instruction: Instruction) -> Pairs:
 def with_scaling_steps(instructions: Sequence[Instruction]) -> list[Instruction]:
     """Let optimizers' steps apply the clipping factor to gradients, unless another instruction reads them in between.
 
-    The loop of a step then reads and writes a gradient once. If the factor is 1, it does not multiply at all.
+    The loop of a step then reads and writes a gradient once. If the factor is 1, the loop does not multiply at all.
     """
     steps: list[Instruction | None] = list(instructions)
     made = {out for step in instructions for out in step.outs}
@@ -154,7 +154,7 @@ def with_scaling_steps(instructions: Sequence[Instruction]) -> list[Instruction]
         pairs = gradients_of(step)
         if sum(p.size for p, _ in pairs.values()) <= MAX_ELEMENTS:
             continue  # a small step becomes part of a region
-        last: dict[Value, int] = {}  # the last instruction that reads a root, besides ``set_grad``
+        last: dict[Value, int] = {}  # the last instruction, other than ``set_grad``, that reads a root
         for number, before in enumerate(instructions[:index]):
             if before.function is not set_grad:
                 last.update((value.root, number) for value in before.read)

@@ -17,8 +17,8 @@ from .emission import Body, Kernel, type_of
 from .machine_code import gemm, gemv, packing, tiles
 from .region_steps import Lowers, Place, Step, Unlowered, kernel_of
 
-MAX_LOOP_MULTIPLICATIONS = MAX_MULTIPLICATIONS  # maximum of a product by loops; for more, BLAS is faster
-BLOCK_ROWS = 6  # rows of the block of the result in registers
+MAX_LOOP_MULTIPLICATIONS = MAX_MULTIPLICATIONS  # for more multiplications, BLAS is faster than loops
+BLOCK_ROWS = 6  # number of rows of the result that are in registers at a time
 
 
 def product(lowering: Lowers, x: Place, y: Place, out: Place) -> None:
@@ -222,7 +222,7 @@ def _blockwise_kernel(step: Step) -> Kernel:
 
 
 def _vector_kernel(step: Step) -> Kernel:
-    """Compute the product of a matrix and a vector by one call of BLAS, which would pack the matrix for ``gemm``."""
+    """Compute the product of a matrix and a vector by one call of ``gemv``, because ``gemm`` would pack the matrix."""
     out, x, y = step.operands
     size, typ = x.dtype.itemsize, type_of(x.dtype)
     body = Body()

@@ -28,7 +28,7 @@ class Buffer:
     __slots__ = ("first", "high", "index", "kind", "last", "low", "nbytes", "source", "written")
 
     def __init__(self, kind: str, nbytes: int, source: object = None) -> None:
-        self.kind = kind  # "input", "arena", "out"
+        self.kind = kind  # "input", "arena" or "out"
         self.nbytes = nbytes
         self.source = source  # the value, array or number of an input
         self.index = -1  # position of an input or result in the tuple; offset in the arena

@@ -23,10 +23,10 @@ from .optimizer_updates import Update
 from .region_steps import Buffer, Place, Unlowered, plan_arena, set_lifetimes
 
 MIN_INSTRUCTIONS = 3  # minimum number of instructions of a region
-LARGE_PROGRAM = 1 << 22  # bytes of all results from which machine code gains too little
-MAX_GIL_OPERATIONS = 200_000.0  # operations up to which a region holds the GIL
+LARGE_PROGRAM = 1 << 22  # with more bytes of results, machine code saves too small a part of the time
+MAX_GIL_OPERATIONS = 200_000.0  # maximum number of operations of a region that holds the GIL
 
-_DEFERRABLE_EFFECTS = (set_grad, clear_grad, give_array)  # change no array, so they may run after the region
+_DEFERRABLE_EFFECTS = (set_grad, clear_grad, give_array)  # these may run after the region, since they change no array
 
 
 class Region:

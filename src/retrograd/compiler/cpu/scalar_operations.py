@@ -40,7 +40,7 @@ _ROUNDING["fabs"] = "fabs"
 
 
 def scalar(name: str, dtype: DType) -> Scalar | None:
-    """Return a ufunc's function of elements of a dtype, or None if it has no LLVM instructions."""
+    """Return a function that emits a ufunc for elements of a dtype, or None if LLVM has no instructions for it."""
     dtype = np.dtype(dtype)
     kind, typ = dtype.kind, type_of(dtype)
     if kind == "b":

@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-MAX_CALLS = 4  # maximum calls of cuBLAS per product; instead of more, operands are copied to uniform strides
+MAX_CALLS = 4  # maximum calls of cuBLAS per product; instead of more calls, operands are copied to uniform strides
 DEFAULT_ALGORITHM = -1
 _capturing = Lock()  # one thread at a time replaces cupy.matmul
 
@@ -80,7 +80,7 @@ def _library() -> ctypes.CDLL:
 
 
 def layout(x: DeviceArray) -> tuple[bool, int] | None:
-    """Whether a matrix, the last two dimensions of an array, is stored by columns, and the stride between rows, in
+    """Return whether a matrix, the last two dimensions of an array, is stored by columns, and the row stride in
     elements; None if cuBLAS cannot read it."""
     (rows, columns), (down, along), size = x.shape[-2:], x.strides[-2:], x.itemsize
     for by_columns, (length, near, far) in enumerate(((columns, along, down), (rows, down, along))):
@@ -152,7 +152,7 @@ class Products:
         out = xp.empty((*lead, m, n), x.dtype)
         x, y = [z if layout(z) else xp.ascontiguousarray(z) for z in (x, y)]
         x, y = [xp.broadcast_to(z, lead + z.shape[-2:]) for z in (x, y)]
-        axes = len(lead)  # number of the last of these axes along which one call multiplies all matrices
+        axes = len(lead)  # one call multiplies the matrices along this many of the last axes of ``lead``
         while axes and any(uniform_stride(z[(0,) * (len(lead) - axes)]) is None for z in (x, y)):
             axes -= 1
         if prod(lead[: len(lead) - axes]) > MAX_CALLS:

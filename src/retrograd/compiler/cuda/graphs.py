@@ -27,7 +27,7 @@ from ..trace.effects import clear_grad, give_array, run_step, set_grad
 from .captured_products import captured_products
 from .kernels import Copies, Module
 
-MAX_CAPTURES = 3  # graphs that are captured for changed addresses
+MAX_CAPTURES = 3  # maximum number of graphs that are captured for changed addresses
 _PURE = ("array", "primitive", "whole", "loop")
 
 
@@ -113,7 +113,8 @@ class Graph:
             if value not in read:
                 continue
             (self.static if kind in ("argument", "grad") and value.root not in written else self.fixed).append(place)
-        numbers = {x for step in fetches for x in (step.outs if step.kind == "draw" else step.outs[:1])}  # new arrays
+        # Fetched values that are new in each call.
+        numbers = {x for step in fetches for x in (step.outs if step.kind == "draw" else step.outs[:1])}
         for place, value in enumerate(fetched, len(takes)):
             (self.static if value in numbers else self.fixed).append(place)
         everything = [*takes, *fetched]
@@ -237,7 +238,7 @@ class Graph:
                 try:
                     self._outs = self.inside(given)
                 except BaseException:
-                    with contextlib.suppress(Exception):  # raise the first error, not one of ``end_capture``
+                    with contextlib.suppress(Exception):  # raise the first error, not an error of ``end_capture``
                         stream.end_capture()
                     raise
                 self.graph = stream.end_capture()
@@ -245,7 +246,7 @@ class Graph:
             raise Refused(f"it cannot be captured: {type(error).__name__}: {error}") from error
 
     def _compared(self, xp: ModuleType, everything: list[Any]) -> Sequence[Any]:
-        """Return the results of the graph's first launch, if they equal those of an ordinary replay."""
+        """Return the results of the graph's first launch, if they equal the results of an ordinary replay."""
         memory = [everything[place] for place in self.written]
         earlier = [x.copy() for x in memory]
         plain = self.inside(everything)

@@ -22,7 +22,7 @@ class Module:
 
     def __init__(self) -> None:
         self._names: dict[Kernel, str] = {}
-        self._loaded: dict[tuple[int, int], Any] = {}  # by number of kernels and device
+        self._loaded: dict[tuple[int, int], Any] = {}  # the loaded module, by the number of its kernels and by device
 
     @property
     def source(self) -> str:

@@ -22,7 +22,7 @@ from .cpp_expressions import cast, expression, held, literal, load, store, store
 
 THREADS = 256
 MAX_BLOCKS = 1 << 16  # maximum blocks of an elementwise kernel; for more elements, each thread computes several
-MAX_SUM_BLOCKS = 1024  # blocks of a kernel with split sums; enough to occupy any GPU
+MAX_SUM_BLOCKS = 1024  # maximum blocks of a kernel with split sums; enough to occupy any GPU
 MIN_TERMS_PER_THREAD = 16  # minimum terms per thread of a split sum
 _DOUBLE = np.dtype(np.float64)
 
@@ -129,8 +129,8 @@ class _Places:
         ]
 
 
-MAX_POINTERS = 480  # pointers of a launch, whose parameters may occupy 4 KiB
-THREAD_ELEMENTS = 16  # elements per thread of a kernel over several arrays
+MAX_POINTERS = 480  # maximum pointers per launch, whose parameters may occupy 4 KiB
+THREAD_ELEMENTS = 16  # number of elements per thread of a kernel over several arrays
 
 
 def split_blocks(calls: Sequence[tuple[str, int]]) -> tuple[list[str], int]:
@@ -196,7 +196,7 @@ class Tile(NamedTuple):
 
     kept: int
     length: int
-    along_first: bool  # whether adjacent threads read adjacent terms of a sum, not of adjacent sums
+    along_first: bool  # whether adjacent threads read adjacent terms of one sum; otherwise they read adjacent sums
     across: int
     along: int
     shares: int  # tiles per sum
@@ -232,7 +232,7 @@ class Tile(NamedTuple):
         numbers = range(len(terms))
         along, across = ("%", "/") if self.along_first else ("/", "%")
         width = self.along if self.along_first else self.across
-        step = 1 if self.along_first else self.across  # from a thread to the next thread of the same sum
+        step = 1 if self.along_first else self.across  # distance between successive threads of the same sum
         lines = [
             f"__shared__ double found[{len(terms)}][{THREADS}];",
             f"const int mine = threadIdx.x {along} {width};",

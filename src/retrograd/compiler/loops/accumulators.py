@@ -36,7 +36,7 @@ class Rows(NamedTuple):
     Attributes:
         kind: ``place`` adds the rows to an array, ``erase`` clears them in a copy, ``store`` writes them.
         array: the array before the loop.
-        result: the result of a block (its number) that the array is after the loop; None for ``store``.
+        result: the number of the block's result that equals the array after the loop; None for ``store``.
         parts: for each index, the result of a block that is written there.
     """
 
@@ -51,7 +51,7 @@ class Block:
 
     Attributes:
         steps: the instructions.
-        made: the number, among the results of a block, of each value.
+        made: by value, its number among the results of the block.
         sources: for each instruction, for each argument a pair of ``own``, ``carry`` or ``outside``, and the number of
             the result or the value.
         readers: by source, the instructions that read it.

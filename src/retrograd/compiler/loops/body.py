@@ -34,7 +34,7 @@ class Unrollable(BaseException):
 
 
 class BodyTracer(Tracer):
-    """The tracer of a step. ``found`` has what the step reads from outside, each with its value in the program."""
+    """The tracer of a step. ``found`` has the outside objects that the step reads, and their values in the program."""
 
     def __init__(self, enclosing: Tracer) -> None:
         super().__init__(False, MAX_OPERATORS)
@@ -120,8 +120,8 @@ class Body:
     Attributes:
         program: its inputs are in the order of carries, slices, constants, and what was ``found`` outside; all are
             arrays in row-major order, or numbers.
-        found: the Tensors, arrays and numbers from outside that the step reads, besides the constants. They belong to
-            the enclosing trace, so the caller clears the list.
+        found: the Tensors, arrays and numbers from outside that the step reads, other than the constants. They belong
+            to the enclosing trace, so the caller clears the list.
         carries, results: the values of the next carry and of the results.
         forms: shape and dtype of each result.
     """

@@ -25,13 +25,13 @@ from ...ops.shape.joining import UNBIND
 from ..program import Value, equal
 from ..trace.traced_arrays import Traced
 
-MIN_CALLS = 64  # repeated calls after which a loop is assumed
+MIN_CALLS = 64  # number of repeated calls after which a loop is assumed
 MAX_PERIOD = 5000
 MAX_BYTES = 1 << 12  # maximum bytes of a NumPy array that a call reads
 MAX_STACKED = 1 << 10  # maximum bytes of a Tensor that differs between periods and is not a row of one Tensor
 MAX_PRODUCT = 1 << 20  # maximum multiplications of a matrix product in a loop that is followed
 _PRODUCTS = frozenset(("mm", "matmul", "linear", "einsum"))
-_WINDOW = 6  # calls that are compared to find a period
+_WINDOW = 6  # number of successive calls that are compared to find a period
 ARITHMETIC = frozenset((ADD, SUB, MUL, DIV))
 Params: TypeAlias = dict[str, object]
 Identity: TypeAlias = tuple[Value, int | None]  # the value of a Tensor, and its position in the graph
@@ -40,7 +40,7 @@ OWN, BEFORE, SAME, SLICE, PLAIN, NUMBER, ARRAY = range(7)
 
 
 class Unknown(Exception):
-    """A call cannot be compared with another one."""
+    """A call cannot be compared with another call."""
 
 
 @dataclass(slots=True)
@@ -219,7 +219,7 @@ class CallLog:
         return self._described(end, period)
 
     def _best_phase(self, end: int, period: int) -> int:
-        """Return the phase of the boundary that fewest values cross; on ties, the next one."""
+        """Return the phase of the boundary that fewest values cross; on ties, the next boundary."""
         lengths: dict[tuple[int, int], int] = {}  # from the call that makes a value to its last reader
         for at in range(end - period, end):
             for read in self.calls[at].reads:
@@ -341,7 +341,7 @@ def identity(x: Tensor, tracer: object) -> Identity:
         raise Unknown
     if not x._requires:
         return array.node, None
-    edge = edge_of(x)  # inside vmap, also a snapshot of a leaf has the leaf as its edge
+    edge = edge_of(x)  # inside vmap, even a snapshot of a leaf has the leaf as its edge
     return array.node, edge.sequence if isinstance(edge, Node) else -id(edge)
 
 

@@ -171,7 +171,7 @@ _EMPTY = np.empty(0)
 
 
 def _invariant(steps: Sequence[Instruction], moving: Sequence[Value]) -> tuple[list[Instruction], list[Instruction]]:
-    """Divide the instructions of a step into those with the same results in each step, and the others.
+    """Divide the instructions of a step into the instructions with the same results in each step, and the others.
 
     Views remain in the step, where they cost nothing.
     """

@@ -1,7 +1,7 @@
 """Compare the calls of a Python loop with those of its block, each by a function written for that call.
 
-A step of a few microseconds per call is compared once per call, so that the comparison is written as Python code, in
-which everything is known but the call: which input is which result, and what each result looks like.
+A call of a step takes a few microseconds, and each call is compared. The comparison is therefore generated as Python
+code, in which all expectations are constants: which input is which result, and the shape and dtype of each result.
 ``is_predictable`` says whether the results of a call have known forms without computing them.
 """
 
@@ -33,7 +33,7 @@ Comparison: TypeAlias = Callable[[Primitive, Arguments, Keywords], object]
 class Following(Protocol):
     """The state of a loop that is being followed, which the comparisons read and change.
 
-    They also call its methods ``starts_with``, ``is_same``, ``is_slice``, ``computed`` and ``end_step``.
+    The comparisons also call the methods ``starts_with``, ``is_same``, ``is_slice``, ``computed`` and ``end_step``.
     """
 
     tracer: Tracer
@@ -50,8 +50,8 @@ class Following(Protocol):
 def comparisons(steps: Following, block: Block, kind: type[Tensor]) -> list[Comparison]:
     """Return a function for each call of a block.
 
-    A function returns the result of a call, and makes the next function that of the next call; for another call than
-    the expected one it returns NotImplemented. ``kind`` is the class of results that require grad.
+    A function returns the result of a call and installs the function of the next call; for a call other than the
+    expected one it returns NotImplemented. ``kind`` is the class of results that require grad.
     """
     found: list[Comparison] = []
     for at in range(len(block.calls)):
@@ -85,7 +85,7 @@ class _Code:
         self.lines.append(f"if not ({' and '.join(conditions)}): return NotImplemented")
 
     def _compare(self, call: Call, sources: Sequence[Source], steps: Following) -> None:
-        """Compare primitive, modes, parameters and inputs; collect what differs from step to step in columns."""
+        """Compare primitive, modes, parameters and inputs; collect in lists the inputs that differ between steps."""
         self._unless(
             f"primitive is {self._name(call.primitive, 'primitive')}",
             f"len(inputs) == {len(sources)}",
@@ -178,7 +178,7 @@ class _Code:
 
 
 def is_predictable(block: Block) -> bool:
-    """Return whether the forms of all results of a step are those of the block, whatever the elements.
+    """Return whether all results of a step have the forms that the block states, whatever the elements.
 
     A custom Function may do anything, so only primitives of this package are predictable.
     """
@@ -187,7 +187,8 @@ def is_predictable(block: Block) -> bool:
 
 def _is_predictable(call: Call) -> bool:
     primitive = call.primitive
-    forward = unwrap(getattr(primitive.forward, "reference", primitive.forward))  # without wrappers of kernels and meta
+    # Remove the wrappers for compiled loops and for the device meta.
+    forward = unwrap(getattr(primitive.forward, "reference", primitive.forward))
     if not (isinstance(forward, np.ufunc) or is_package_function(forward)):
         return False
     if primitive.elementwise or primitive.view:

@@ -39,10 +39,10 @@ from .rolled import RolledLoop
 
 MIN_STEPS = 8  # minimum steps of a loop; fewer steps are recorded call by call
 MIN_CALLS = 200  # minimum calls of a loop
-MAX_FAILURES = 8  # blocks that cannot become a loop, after which the search ends
+MAX_FAILURES = 8  # the search ends after this many blocks that cannot become a loop
 MAX_LOOPS = 2  # maximum loops with equal blocks: a repeated inner loop belongs to a larger block
 
-Pair: TypeAlias = tuple[ref[Traced], ref[Tensor]]  # the array, and the Tensor
+Pair: TypeAlias = tuple[ref[Traced], ref[Tensor]]  # weak references to the array and the Tensor of a result
 
 _bare_tensor, _bare_traced = Tensor.__new__, Traced.__new__
 _node_of = Traced.__dict__["node"].__get__
@@ -137,20 +137,22 @@ class _Steps:
         self.tracer, self._block, self._unbound = tracer, block, log.unbound
         self._results = [result for call in block.calls for result in call.results]
         self.lazy = is_predictable(block)  # whether no step is computed before the loop is recorded
-        self._unchanged: set[int] = set()  # calls whose inputs are not promoted
-        self._count = 0  # complete steps
+        # Indices of the calls whose inputs are not promoted.
+        self._unchanged: set[int] = set()
+        self._count = 0  # number of complete steps
         self.own: list[Traced | None] = [None] * block.count  # the results of this step
         self.before: list[Traced | None] = [None] * block.count
-        self._starts: dict[int, Tensor] = {}  # values of the step before the first, if they are read
+        self._starts: dict[int, Tensor] = {}  # values of the step before the first step, if the loop reads them
         self.same: list[tuple[Tensor, Array] | None] = [None] * block.counts[SAME]
         self.slices: list[list[Tensor]] = [[] for _ in range(block.counts[SLICE])]
         self.numbers: list[list[float]] = [[] for _ in range(block.counts[NUMBER])]
         self.rows: dict[int, list[int]] = {at: [] for at, call in enumerate(block.calls) if call.row}
-        self.made: list[Pair] = []  # results of this step and the one before
-        self._recent: dict[tuple[int, int], Pair] = {}  # results of the step before that are still referenced
+        self.made: list[Pair] = []  # results of this step and of the previous step
+        self._recent: dict[tuple[int, int], Pair] = {}  # results of the previous step that are still referenced
         self._left: dict[tuple[int, int], Pair] = {}  # results of earlier steps that are still referenced
-        self._earlier = len(block.recorded)  # steps that are recorded, and belong to the loop
-        self._first: dict[int, Tensor] = {}  # values of the step before the earlier steps
+        self._earlier = len(block.recorded)  # number of steps that were recorded call by call and belong to the loop
+        # Values of the step that precedes these earlier steps.
+        self._first: dict[int, Tensor] = {}
         self._nodes: list[Node] = []  # nodes that the earlier steps read
         self._changed = False  # whether an input of the earlier steps has changed since they ran
         self._results_before: list[ref[Tensor]] = []  # results of the earlier steps
@@ -191,7 +193,7 @@ class _Steps:
             if primitive.promote is not None and at not in self._unchanged:
                 taken = promoted(primitive.name, primitive.promote, tuple(inputs), arrays)
                 if all(map(operator.is_, taken, arrays)):
-                    self._unchanged.add(at)  # nor in later steps, whose dtypes are the same
+                    self._unchanged.add(at)  # later steps have the same dtypes, so that they need no promotion either
             out = primitive.forward(*taken, **params)
         except Exception:
             return None  # the call will be recorded and raise the error
@@ -307,7 +309,8 @@ class _Steps:
 
     def _run(self, first: int, before: dict[int, Tensor], take: Callable[[int, int, Tensor], Tensor]) -> None:
         """Run the calls of the steps from ``first`` on. ``take`` returns the Tensor that later calls read."""
-        results = len(self.made) - (self._block.count if self._count else 0)  # of the last step, which is incomplete
+        # The number of results of the last step, which is incomplete.
+        results = len(self.made) - (self._block.count if self._count else 0)
         last = bisect_left(self._block.first, results)  # the first call missing in the incomplete step
         for step in range(first, self._count + (last > 0)):
             now: dict[int, Tensor] = {}
@@ -371,12 +374,12 @@ class _Steps:
             return result
         if type(x) is FollowedTensor:
             object.__setattr__(x, "__class__", Tensor)
-            if x._requires:  # else it was detached in place
+            if x._requires:  # otherwise x was detached in place
                 x._requires, x._node = new._requires, new._node
         return x if new is result and x._requires is new._requires else result
 
     def _loop(self, steps: int) -> dict[int, Tensor] | None:
-        """Record a loop of the first ``steps`` steps. Return the values of its last step that the next one reads."""
+        """Record a loop of ``steps`` steps. Return the values of the loop's last step that the step after it reads."""
         block, tracer = self._block, self.tracer
         carried = sorted(self._starts)
         starts, begin = self._starts, self._earlier

@@ -67,7 +67,7 @@ class Match:
         run: the run of those blocks that match.
         middle: the block whose instructions are the ``template``.
         carried: for each result that later blocks read (by its number in a block), the values that replace it in the
-            blocks before the run, from the last one backwards.
+            blocks before the run, from the last block backwards.
         slices: the values from outside, one for each block.
         numbers: plain numbers, one for each block, and the dtype of the operations that read them.
         indexed: for each ``x[i, ...]`` with another ``i`` in each block: x, the first i, its step, the other indices.
@@ -76,7 +76,7 @@ class Match:
         kept: the results that other parts of the program read from several blocks.
         last_only: the results that other parts read from the last block only, and that no block reads.
         leaving: the result and block of each value that other parts read.
-        rows: the arrays of which each block writes one row, after the loop.
+        rows: the arrays of which each block writes one row; the program writes all rows after the loop.
         gone: the instructions of a block that are removed for ``rows``.
         ends: by result, the value after the loop of an array in ``rows``.
         written: the values in ``same`` to whose memory all blocks write.
@@ -124,7 +124,7 @@ class Match:
         return None
 
     def out(self, block: int, k: int) -> Value:
-        """Return a result of a block; before the first block, the initial value in its place."""
+        """Return a result of a block; before the first block, the initial value of the result."""
         if block < 0:
             return self.carried[k][-1 - block]
         step, number = self._makers[k]
@@ -136,7 +136,7 @@ class Match:
         return rows + [value for row in self.slices for value in row] + [x for x, *_ in self.indexed]
 
     def sources(self, number: int) -> list[Operand]:
-        """Return what each argument of an instruction of the template is: a value of its own, an input, or outside."""
+        """Return the source of each argument of a template's instruction: the template, an input, or outside."""
         first = self.table.first_read
         at = self.run.start + self.run.period * self.middle
         base = int(first[at])

@@ -3,7 +3,7 @@
 The function's argument is a tuple of arrays, as for a region (``cpu/module``). Some arrays have one row for each step;
 their pointers advance by a row. A carry that is not saved lies in two arrays, which swap their roles after each step,
 so that the last step writes to the first of them. A saved carry has one row more than there are steps, and each step
-reads a row and writes the next one.
+reads a row and writes the next row.
 """
 
 from __future__ import annotations

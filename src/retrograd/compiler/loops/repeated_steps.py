@@ -27,9 +27,9 @@ from .rolled import Forward
 from .signatures import Signatures, likely_periods, without_equal
 
 MIN_INSTRUCTIONS = 600  # shorter programs compile fast, and one region for all steps is faster
-MAX_FAILURES = 4  # runs of equal blocks that cannot become a loop, after which the search ends
+MAX_FAILURES = 4  # the search ends after this many runs of equal blocks that cannot become a loop
 MAX_COPIED_BYTES = 1 << 20  # maximum bytes of one block's own weights, which are copied to a stacked array
-MAX_PIECES = 8  # maximum pieces of one slice; with more, its rows are stacked one by one
+MAX_PIECES = 8  # maximum pieces of one slice; the rows of a slice with more pieces are stacked one by one
 _KINDS = ("array", "primitive", "whole")
 _EFFECTS = ("effect", "draw", "guard")
 
@@ -352,7 +352,7 @@ class _Rolling:
         return Body(program, [], carries, results), program
 
     def _like(self, value: Value, program: Program) -> Value:
-        """Return a new value with the shape and dtype of another one, in row-major order."""
+        """Return a new value with the shape and dtype of another value, in row-major order."""
         made = Value(program.count, None)
         program.count += 1
         made.shape, made.dtype, made.device = value.shape, value.dtype, "cpu"

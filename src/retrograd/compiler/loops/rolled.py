@@ -27,7 +27,7 @@ from ..trace.untrace import as_real
 from .body import Body, Leaves, StepFunction, trace_body
 from .execution import Execution
 
-Cotangents: TypeAlias = Sequence[Array | Tensor | None]  # Tensors in a backward pass of higher order
+Cotangents: TypeAlias = Sequence[Array | Tensor | None]  # the cotangents are Tensors in a backward pass of higher order
 
 
 class Step:
@@ -219,7 +219,7 @@ class RolledLoop:
     # Derivatives
 
     def _primitive(self, steps: int, saved: tuple[bool, ...]) -> Primitive:
-        """Return the loop as a primitive of carries, slices, constants, and what is found outside."""
+        """Return the loop as a primitive of carries, slices, constants, and the outside values that a step reads."""
         known = self._primitives.get((steps, saved))
         if known is not None:
             return known

@@ -23,7 +23,7 @@ from .call_log import ARITHMETIC
 
 MAX_PERIODS_TRIED = 12
 MIN_EQUAL = 4  # minimum number of equal instructions that are replaced by one
-_WINDOW = 8  # instructions that are compared to find periods
+_WINDOW = 8  # number of successive instructions that are compared to find periods
 _OPEN = "depends on the step"
 _INDEXED = {"getitem": "index", "setitem": "store", "getitem_backward": "place", "setitem_backward": "erase"}
 _ARITHMETIC = frozenset(
@@ -39,7 +39,7 @@ class Signatures:
 
     def __init__(self) -> None:
         self._codes: dict[object, int] = {}
-        self._forms: dict[object, int] = {}  # negative numbers, which no other part of a key is
+        self._forms: dict[object, int] = {}  # the numbers are negative, unlike all other parts of a key
         self._functions: dict[int, tuple[object, object]] = {}  # the key of a function, by its id
 
     def of(self, step: Instruction, loose: bool = False) -> int:
@@ -176,7 +176,7 @@ def count_distinct(instructions: Sequence[Instruction]) -> int:
 def without_equal(
     steps: Sequence[Instruction], codes: Sequence[int], gives: Sequence[Value]
 ) -> tuple[list[Instruction], list[int]]:
-    """Remove instructions that repeat others, such as those that compute a loop invariant in each step.
+    """Remove instructions that repeat others, such as a computation of a loop invariant in each step.
 
     Fewer than ``MIN_EQUAL`` equal instructions stay: steps must not differ by chance.
 

@@ -21,7 +21,7 @@ def operands_of(row: Sequence[int]) -> Sequence[int]:
 
 
 def with_extremes(rows: Rows) -> list[Sequence[int]]:
-    """Replace the selection ``x if x >= y or x != x else y`` by a maximum, and that with ``<=`` by a minimum."""
+    """Replace the selection ``x if x >= y or x != x else y`` by a maximum, and the one with ``<=`` by a minimum."""
     reads = Counter(slot for row in rows for slot in operands_of(row))
     found = list(rows)
     for k in range(len(rows) - 4, -1, -1):

@@ -3,8 +3,8 @@
 Typical examples are masks, tables of positions, one-hot rows and ``eye``. A folded value becomes an input whose source
 is the array itself. Values that are written or leave the program are computed again in each replay, because the caller
 could change them. Snapshots that the trace took of NumPy arrays are constants; an array that the program reads by
-reference is not, since its owner may write to it. A value of one repeated number, computed from such values, is not
-folded: loops need no memory for it.
+reference is not, since its owner may write to it. A value that repeats one number is not folded if it is computed only
+from constants and other such values: loops need no memory for it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class FoldedConstants(NamedTuple):
 
 
 def fold_constants(program: Program, gives: Sequence[Value]) -> FoldedConstants:
-    """Remove the instructions that can be computed now from a program, and add their results to its inputs.
+    """Remove from a program the instructions that can be computed now, and add their results to the program's inputs.
 
     Args:
         program: changed in place.
@@ -45,7 +45,7 @@ def fold_constants(program: Program, gives: Sequence[Value]) -> FoldedConstants:
     leaving.update(value.root for step in steps if step.writes for value in step.writes)
     leaving.update(value.root for step in steps if step.kind == "effect" for value in step.reads())
     known: dict[Value, object] = {}
-    cheap: set[Value] = set()  # roots with one repeated number, computed from such values
+    cheap: set[Value] = set()  # roots of the values that repeat one number and are not folded
     left: list[Instruction] = []
     gone: list[Instruction] = []
     with silent():

@@ -55,7 +55,7 @@ class Capabilities(NamedTuple):
     """The operations and dtypes of compiled code.
 
     Attributes:
-        functions: forms besides arithmetic, by the names of ufuncs and operators.
+        functions: the forms other than arithmetic, by the names of ufuncs and operators.
         real: the forms among them that do not accept integers.
         reads: the dtypes of operands.
         computes: the dtypes of computations.

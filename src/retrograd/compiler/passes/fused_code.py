@@ -14,7 +14,7 @@ from ..program import Value
 from .accumulators import accumulated, operands_of, slots_of
 from .expressions import Step
 
-_OPERATIONS = {  # forms of operands in their order
+_OPERATIONS = {  # operations by their form, in which the operands are in order
     "({0} + {1})": at.ADD, "({0} - {1})": at.SUBTRACT, "({0} * {1})": at.MULTIPLY, "({0} / {1})": at.DIVIDE,
     "({0} if {0} >= {1} or {0} != {0} else {1})": at.MAXIMUM, "({0} if {0} <= {1} or {0} != {0} else {1})": at.MINIMUM,
     "({0} < {1})": at.LESS, "({0} <= {1})": at.LESS_EQUAL, "({0} > {1})": at.GREATER,
@@ -23,8 +23,8 @@ _OPERATIONS = {  # forms of operands in their order
     "{0}": at.COPY, "({1} if {0} else {2})": at.CHOOSE,
 }  # fmt: skip
 
-# Operations from which an accumulator is faster: with fewer, loops over blocks move little more memory, and their
-# branches are predicted.
+# Minimum operations for which an accumulator is faster: for fewer, loops over blocks move little more memory, and
+# their branches are predicted.
 MIN_RUN = 4
 
 
@@ -37,12 +37,12 @@ def code_of(
     sums: Sequence[tuple[Value, bool]],
     dtype: np.dtype,
 ) -> tuple[np.ndarray, int]:
-    """Return the code of steps, and the number of registers. 0 and 1 follow ``numbers`` in registers.
+    """Return the code of steps, and the number of registers. The constants 0 and 1 follow ``numbers`` in registers.
 
     Args:
         steps: the steps in their order.
         arrays: the arrays that are read; slots for results and for partial sums follow.
-        direct: the arrays among them whose blocks need no register.
+        direct: those of the arrays whose blocks need no register.
         numbers: the numbers that are read, constants included.
         outs: results.
         sums: values that are summed, and whether along rows.
@@ -73,7 +73,7 @@ def code_of(
 
 
 class Code:
-    """Rows of code with an unlimited number of registers, until ``allocated``."""
+    """Rows of code with an unlimited number of registers, which ``allocated`` reduces by reuse."""
 
     def __init__(self, fixed: int, numbers: int) -> None:
         self.rows: list[list[int]] = []
@@ -159,7 +159,7 @@ def _runs(row: Sequence[int]) -> bool:
 
 
 def _joined(rows: Sequence[list[int]], runs: Sequence[tuple[int, int]]) -> np.ndarray:
-    """Return the code with the rows of accumulators, whose positions and numbers are ``runs``, behind all others."""
+    """Return the code with all accumulator rows, whose positions and numbers are ``runs``, behind the other rows."""
     counts = dict(runs)
     size = len(rows) - sum(counts.values()) + len(counts) + 1
     main: list[list[int]] = []

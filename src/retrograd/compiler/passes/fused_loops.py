@@ -75,7 +75,7 @@ def is_number(value: Value) -> bool:
 
 
 def dtypes_of(steps: Sequence[Step], sums: Sequence[Sum]) -> set[np.dtype]:
-    """Return the dtypes in which steps and sums compute, besides conditions."""
+    """Return the dtypes in which steps and sums compute, apart from conditions."""
     return {step.dtype for step in steps if step.dtype != np.bool_} | {total.of.dtype for total in sums}
 
 
@@ -102,10 +102,11 @@ class Loop:
         if self.dtype is None or len(outer) >= at.AXES or not is_there(self.dtype):
             raise ValueError(f"a loop of {self.dtype} over {len(outer) + 1} axes")
         self.rows = prod(outer)
-        self.block = BLOCK_ELEMENTS if self.rows == 1 else max(1, BLOCK_ELEMENTS // self.columns)  # columns, or rows
+        # The columns of a block if there is one row, otherwise its rows.
+        self.block = BLOCK_ELEMENTS if self.rows == 1 else max(1, BLOCK_ELEMENTS // self.columns)
         self.parts = -(-(self.columns if self.rows == 1 else self.rows) // self.block)
         self.outer = (*[1] * (at.AXES - 1 - len(outer)), *outer)
-        last = len(outer)  # the axis along which blocks lie
+        last = len(outer)  # the axis that is divided into blocks
         self.direct = [
             last in operand.axes and x.dtype == self.dtype and self.layout.last_stride(x) == x.dtype.itemsize
             for operand, x in zip(self.operands, arrays, strict=True)
@@ -164,7 +165,7 @@ class Loop:
         rows = [[0, *self._steps(k, x)] for k, x in enumerate(arrays)] + [[0, *steps] for steps in self.results]
         places = np.array(rows, np.int64).reshape(-1, at.AXES + 2)
         if all(type(x) is np.ndarray and place_of(x) == place_of(y) for x, y in zip(given, arrays, strict=True)):
-            self.known = layouts, places.copy(), [x.itemsize for x in given]  # no array was copied
+            self.known = layouts, places.copy(), [x.itemsize for x in given]  # valid because no array was copied
         return arrays, places
 
     def _bound(self, number: int, x: Array) -> Array:

@@ -141,7 +141,7 @@ class Grouping:
         self.gives = set(gives)
         made = {out for step in steps for out in step.outs}
         self.before = dependencies(steps, {x for step in steps for x in step.reads() if x not in made})
-        self.group: dict[int, _OpenGroup] = {}  # by instruction
+        self.group: dict[int, _OpenGroup] = {}  # the group of each instruction, by the index of the instruction
         self.open: dict[tuple[int, ...], list[_OpenGroup]] = {}
         self.latest = list(range(len(steps)))  # the last instruction that is reachable through dependencies and groups
         for index, step in enumerate(steps):
@@ -184,7 +184,7 @@ class Grouping:
 
     def instructions(self) -> list[Instruction]:
         """Return the instructions in an order that respects dependencies, with each useful group as one loop."""
-        units: dict[int, list[int]] = {}  # by first instruction
+        units: dict[int, list[int]] = {}  # the instructions of each group, by the first of them
         of: dict[int, int] = {}
         for index in range(len(self.steps)):
             members = self.group[index].indices if index in self.group else [index]

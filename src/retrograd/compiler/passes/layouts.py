@@ -33,7 +33,7 @@ class Layout:
     Args:
         shape: the shape that all operands are broadcast to; results are row-major.
         values: the operands.
-        reduced: the sets of axes that are summed over; an axis inside a set is not merged with one outside.
+        reduced: the sets of axes that are summed over; an axis inside a set is not merged with an axis outside.
         apart: an axis that is not merged with the axes before it.
     """
 

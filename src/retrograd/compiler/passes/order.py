@@ -9,8 +9,9 @@ import numpy as np
 
 from ..program import Instruction, Value, replaced
 
-LARGE_BYTES = 1 << 20  # bytes of the largest array from which guards move to the beginning of a program
-SMALL_BYTES = 1 << 16  # maximum bytes of arrays that guards at the beginning may need
+LARGE_BYTES = 1 << 20  # minimum bytes of a program's largest array for which guards move to the beginning
+# The maximum bytes of an array that a guard at the beginning needs.
+SMALL_BYTES = 1 << 16
 
 
 def dependencies(steps: Sequence[Instruction], takes: Iterable[Value]) -> list[set[int]]:
@@ -62,8 +63,9 @@ def dependencies(steps: Sequence[Instruction], takes: Iterable[Value]) -> list[s
 def guards_before_effects(steps: list[Instruction]) -> list[Instruction]:
     """Move guards that depend only on memory not yet written, and what they need, before the first effect.
 
-    A change of an object cannot be undone, so a guard must abort a replay before. In programs with large arrays, guards
-    on small arrays (such as labels) come first of all: after them the memory of the last gradients is free.
+    A change of an object cannot be undone, so a guard must abort a replay before the first effect. In programs with
+    large arrays, guards on small arrays (such as labels) come first of all: after them the memory of the last gradients
+    is free.
     """
     first = next((index for index, step in enumerate(steps) if step.kind == "effect"), len(steps))
     steps = _guards_moved(steps, first, None)
@@ -73,7 +75,7 @@ def guards_before_effects(steps: list[Instruction]) -> list[Instruction]:
 
 
 def _guards_moved(steps: list[Instruction], first: int, most: int | None) -> list[Instruction]:
-    """Move guards to ``first``; with ``most``, only guards that need no array of more bytes."""
+    """Move guards to ``first``; with ``most``, only guards that need no array of more than ``most`` bytes."""
     written: set[Value] = set()
     maker: dict[Value, int] = {}
     movable: set[int] = set()

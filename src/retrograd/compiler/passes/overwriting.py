@@ -86,7 +86,7 @@ class _Overwriting:
     def _changed(self, index: int, step: Instruction) -> Instruction | None:
         """Return the instruction that writes over an argument instead, or None."""
         (out,) = step.outs
-        if out.shape is None:  # a number
+        if out.shape is None:  # the result is a number
             return None
         if step.primitive is CROSS_ENTROPY_BACKWARD:
             target = step.args[1]

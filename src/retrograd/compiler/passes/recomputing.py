@@ -2,7 +2,7 @@
 
 An eager graph does so for the inputs of linear layers (``core/graph/recomputed.py``), but a trace keeps every array
 that a derivative rule has read. The result of an elementwise function or a normalization is computed again before its
-reader in the backward pass, if the inputs of the function are in memory there anyway. Programs with small arenas, and
+reader in the backward pass, if the inputs of the function are still in memory there. Programs with small arenas, and
 programs whose arena would not shrink because a ``Host`` (``run/arenas.py``) contains the results, compute everything
 once.
 """
@@ -16,7 +16,8 @@ from ..run.arenas import Plan
 from ..trace.effects import clear_grad, set_grad
 
 MIN_ARENA = 1 << 24  # minimum bytes of an arena: saving memory of smaller arenas is not worth the time
-MIN_BYTES = 1 << 20  # minimum bytes of a result that is computed again
+# The minimum bytes of a result that is computed again.
+MIN_BYTES = 1 << 20
 MIN_GAIN = 0.05  # minimum fraction of the arena that recomputing must save
 MIN_DISTANCE = 8  # minimum instructions between the forward readers and the backward readers
 

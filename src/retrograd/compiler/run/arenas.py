@@ -4,7 +4,7 @@ An instruction lists the arrays that its call requests (``Instruction.asked``). 
 the program has a place in one arena, from its instruction to the last instruction that reads the array or a view of it;
 arrays that live at the same time do not overlap. Arrays that leave have memory of their own: results, values for the
 backward part, and values that effects read. A new gradient may reuse the memory of the leaf's last gradient, if nothing
-else refers to that. Where arenas are large, that memory holds other arrays, too, until the new gradient is computed: a
+else refers to that memory. Where arenas are large, it holds other arrays, too, until the new gradient is computed: a
 ``Host``. Each running replay has an arena of its own, so threads can replay one program at once; programs that run one
 after the other share an arena. A replay that raises drops its arena.
 """
@@ -28,7 +28,7 @@ from ..program import Asked, Instruction, Value
 from ..trace.effects import reusable_grad, run_step, set_grad
 
 CACHE_LINE = 64  # bytes of a cache line, to which arrays are aligned
-MIN_PLANNED_BYTES = 1 << 12  # bytes from which an array is planned; NumPy caches small arrays itself
+MIN_PLANNED_BYTES = 1 << 12  # minimum bytes of an array that is planned; NumPy caches small arrays itself
 MIN_LENT_BYTES = 1 << 18  # minimum bytes of an array in a gradient's memory, and of the gradient
 MIN_LENDING_ARENA = 1 << 23  # minimum bytes of an arena, above which arrays may lie in gradients' memory
 
@@ -90,7 +90,8 @@ def _gap(block: Block, beside: Iterable[Block]) -> tuple[int, int]:
 def place_in_hosts(blocks: Sequence[Block], hosts: Iterable[Host]) -> None:
     """Place blocks in the memory of gradients where that reduces the bytes in use at once."""
     hosts = sorted(hosts, key=lambda host: host.closes)
-    found = {block for block in blocks if block.nbytes < MIN_LENT_BYTES}  # in the arena, or in a host
+    # Blocks that are small or have been tried in all hosts.
+    found = {block for block in blocks if block.nbytes < MIN_LENT_BYTES}
     used = [0] * (max((block.last for block in blocks), default=-1) + 1)
     for block in blocks:
         for number in range(block.first, block.last + 1):
@@ -161,7 +162,7 @@ class Plan:
         slots: by instruction, a slot for each requested array, or None for new memory.
         reused: by instruction, for each requested array the leaf whose last gradient may be its memory, or None.
         leaving: by instruction with slots, the values that leave.
-        hosts: by instruction and number of the requested array, the gradients whose memory holds other arrays before.
+        hosts: by instruction and number of the requested array, gradients whose memory holds other arrays first.
         size: the bytes of the arena.
         outside: the roots of values that leave, and of values from outside of the program.
     """

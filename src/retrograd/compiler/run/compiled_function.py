@@ -1,4 +1,4 @@
-"""The function that ``compile`` returns: its calls replay programs, or trace a new one."""
+"""The function that ``compile`` returns: its calls replay programs, or trace a new program."""
 
 from __future__ import annotations
 
@@ -42,9 +42,10 @@ from .guards import Place, Surroundings, Wrapper, is_iterator
 from .program_entry import Entry, TooLong
 from .replay import Miss
 
-MAX_FAILED_TRACES = 3  # consecutive traces without a program, after which a function runs eagerly
+MAX_FAILED_TRACES = 3  # number of consecutive traces without a program after which a function runs eagerly
 LIMIT = 8  # default maximum of programs of a function
-MAX_OPERATORS = 10_000  # default maximum of operators of one program, which then takes up to 15 s to compile
+# The default maximum of operators of one program; a program of this size takes up to 15 s to compile.
+MAX_OPERATORS = 10_000
 _all: WeakSet[Compiled] = WeakSet()
 _tracing = RLock()  # during a trace, the arrays of Tensors are Traced for all threads
 _log = getLogger("retrograd.compiler")
@@ -68,13 +69,15 @@ class Compiled(Wrapper):
         self.dynamic = dynamic
         self.limit = limit
         self.entries: list[Entry] = []
-        self.own: list[Entry] = []  # optimized programs of single sizes, besides common programs of all sizes
+        # Optimized programs of single sizes that a common program in ``entries`` serves, too.
+        self.own: list[Entry] = []
         self.eager = ""  # why the function runs eagerly; empty if it does not
         self.why = ""  # why the last trace has no program
         self.seconds = 0.0  # time spent on compiling
         self.traces = 0
-        self._failures = 0.0  # traces without a program; traces that another thread disturbed count 0.1
-        self._wasted = 0, 0  # programs dropped without a replay in between, and the number of replays then
+        self._failures = 0.0  # number of traces without a program; a trace that another thread disturbed counts 0.1
+        # The number of programs dropped without a replay in between, and the number of replays at the last drop.
+        self._wasted = 0, 0
         self._free: set[object] = set()  # numbers that have varied: indices of arguments, identities of places
         update_wrapper(self, function)
         _all.add(self)
@@ -204,7 +207,7 @@ class Compiled(Wrapper):
         other_sizes: list[Entry] | None,
         because: str = "it has become a common size",
     ) -> Any:
-        """Trace a call. ``other_sizes`` are programs that fit except for sizes; None: compile a separate one."""
+        """Trace a call. ``other_sizes`` are programs that fit except for sizes; None: compile a separate program."""
         with collector_paused():
             return self._trace_call(arguments, leaves, structure, other_sizes, because)
 

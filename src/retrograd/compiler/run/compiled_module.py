@@ -61,7 +61,7 @@ def compile(
     Args:
         model: the function or the module; without it a decorator is returned. For a module the result is a module that
             shares everything with it, and whose calls are compiled.
-        fullgraph: raise an error if the function depends on the elements of Tensors, also under ``retrograd run``.
+        fullgraph: raise an error if the function depends on the elements of Tensors, even under ``retrograd run``.
         dynamic: let batch sizes and lengths vary within one program. A new size runs eagerly once, and its trace is
             compared with those of other sizes; a frequent size also gets a program of its own, with fused loops. By
             default each shape has its own program until there are ``limit`` programs. With False, each shape always

@@ -1,4 +1,4 @@
-"""Guards: compare the objects that a function reads besides its arguments with those of the trace.
+"""Guards: compare the objects that a function reads, other than its arguments, with the objects of the trace.
 
 The surroundings of a function are the objects that its code can name: closure cells, globals, attributes of the objects
 found there, and recursively the objects that functions and methods called from there can name. Numbers and strings must
@@ -32,7 +32,7 @@ from ..trace.untrace import same_number
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), np.dtype)
 _BUILTIN = frozenset((bool, int, float, complex, str, bytes, type(None)))
 _CONTAINERS = (list, tuple, dict, set, frozenset, deque, bytearray, array.array)
-_MAX_COMPARED_BYTES = 1 << 16  # bytes up to which the elements of an array are compared
+_MAX_COMPARED_BYTES = 1 << 16  # maximum bytes of an array whose elements are compared
 _PACKAGE = __name__.partition(".")[0] + "."
 _PARTS = "__code__", "__defaults__", "__kwdefaults__"
 _OPTIONS = frozenset(("param_groups", "get_last_lr"))  # names by which code reads an optimizer's options
@@ -134,7 +134,8 @@ class Surroundings:
         self.arrays: list[tuple[Any, Any]] = []  # arrays, with copies or checksums of their elements
         self.absent: list[tuple[dict[str, object], frozenset[str]]] = []  # names that an object must not gain
         self.options: list[tuple[dict[str, Any], str, Any]] = []  # options of optimizers that the function reads
-        self.functions: list[tuple[Any, dict[str, object]]] = []  # functions, with code and defaults
+        # Functions, with code and defaults.
+        self.functions: list[tuple[Any, dict[str, object]]] = []
         self.kinds: list[tuple[object, type]] = []  # objects with their classes
         self.random: list[Any] = [random, np.random]  # random generators, from which a replay would not draw
         self.exact: frozenset[type] = frozenset()  # number types for which the code needs plain objects
@@ -147,7 +148,7 @@ class Surroundings:
         self._optimizers: list[Any] = []
         self._member_name = ""  # the class attribute whose functions are being visited
         self._method_names: list[tuple[str, frozenset[str]]] = []  # names in methods; "forward" stands for other code
-        self._class_depth = 0  # above 0 while methods are visited, of which not all are called
+        self._class_depth = 0  # above 0 while methods are visited, not all of which are called
         self._visit(function, 0)
         for x in arguments:
             if is_dense(x):
@@ -364,7 +365,8 @@ class Surroundings:
             value = fields[name]
             if isinstance(x, types.ModuleType) and x.__name__.startswith(("retrograd", "numpy")):
                 continue
-            place = Attribute(x, name) if isinstance(x, local) else Place(fields, name)  # per thread for local
+            # A ``threading.local`` has other attributes on each thread.
+            place = Attribute(x, name) if isinstance(x, local) else Place(fields, name)
             self.places.setdefault(place.identity, (place, value))
             self._visit(value, 3)
 
@@ -536,7 +538,7 @@ def _is_unchanged(now: object, before: object) -> bool:
 
 
 def _length(x: Collection[object]) -> int:
-    """Return the number of items of a container, also of one whose class refuses ``len``, such as e3nn's Irrep."""
+    """Return the number of items of a container, even if its class refuses ``len``, as e3nn's Irrep does."""
     try:
         return len(x)
     except Exception:

@@ -83,7 +83,7 @@ class Entry:
         longest: the number of instructions that the program may have.
 
     Raises:
-        TooLong: the program has more.
+        TooLong: the program has more than ``longest`` instructions.
     """
 
     def __init__(self, trace: Trace, function: Callable[..., object], label: str, longest: int = sys.maxsize) -> None:
@@ -111,7 +111,7 @@ class Entry:
         inside = {value for step in forward for value in step.outs}
         needed = [*outputs, *[v for step in backward for v in step.reads() if v in inside]]
         self.notes: list[str] = []  # why instructions are not in a region
-        self.kernels: Kernels | None = None  # if the program runs on a GPU
+        self.kernels: Kernels | None = None  # None unless the program runs on a GPU
         if not program.varies:
             guarded = {
                 value
@@ -149,7 +149,7 @@ class Entry:
         self.replay = Replay(forward, takes, [*returned, *self.kept], label, not program.varies, program.cleared)
         if self.replay.plan.size >= LARGE_ARENA:
             trim()  # the first call has freed as much memory as the next calls will take
-        self.forward: Any = self.replay  # or a CUDA graph
+        self.forward: Any = self.replay  # replaced by a CUDA graph below, if there are kernels
         if self.kernels is not None:
             gives = [*returned, *self.kept]
             self.forward = Graph(self.replay, takes, self.sources, gives, self.kernels, bool(trace.cotangents))
@@ -489,7 +489,7 @@ class Entry:
         def take_results(*arrays: object, found: object) -> Any:
             return found
 
-        take_results.__dict__["traced"] = True  # the results are computed already, also of bfloat16 inputs
+        take_results.__dict__["traced"] = True  # the results are computed already, even for bfloat16 inputs
         count = sum(result.requires for result in self.results)
         primitive = Primitive(
             self.label,
@@ -553,7 +553,7 @@ class Entry:
         return [found.get(edge_of(x)) if need else None for x, need in zip(inputs, needs, strict=True)]
 
     def _versions(self, leaves: Sequence[Any]) -> list[int]:
-        """Return the write counts of the Tensors that the function reads, besides arguments that the graph saves."""
+        """Return the write counts of the Tensors that the function reads, other than arguments that the graph saves."""
         read = [*[leaves[index] for index in self.others], *self.outer]
         return [x._version for x in read]
 

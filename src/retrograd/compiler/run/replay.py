@@ -49,7 +49,7 @@ class Replay:
         self.instructions = list(instructions)
         gives = tuple(gives)
         self.plan = Plan(self.instructions if planned else (), takes, gives, cleared)
-        self.lines: list[Instruction | None] = [None, None]  # by line number
+        self.lines: list[Instruction | None] = [None, None]  # the instructions by line number
         self._constants: Keywords = {"Miss": Miss, "into": into, "plan": self.plan, "overlap": may_share_memory}
         self._constants |= {"spent": reusable_grad, "give_back": give_back, "host": host_memory, "lend": lend}
         self._numbers: dict[int, str] = {}

@@ -1,4 +1,4 @@
-"""Effects of a program on the user's objects, besides writes to arrays."""
+"""Effects of a program on the user's objects, other than writes to arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find results of a traced call that an object outside keeps: a replay would not store new ones there."""
+"""Find results of a traced call that an object outside keeps: a replay would not store new results there."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ESCAPED = "it stores a Tensor or number made in the call in an object outside"
 
 
 def replace_by_real(x: Array) -> list[Tensor]:
-    """Replace a Traced array or Number by the real one in every object that refers to it.
+    """Replace a Traced array or Number by the real array or number in every object that refers to it.
 
     Returns:
         The Tensors among these objects.

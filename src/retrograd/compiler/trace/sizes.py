@@ -36,8 +36,8 @@ from ..run.guards import Surroundings
 
 NEW = "sizes that are not known yet"  # returned in place of arrays if a call fits except for its sizes
 _NONE: frozenset[int] = frozenset()
-_MAX_SIZES = 4096  # sizes that are stored
-FREQUENT_CALLS = 16  # calls at one size after which that size gets an optimized program
+_MAX_SIZES = 4096  # maximum number of sizes that are stored
+FREQUENT_CALLS = 16  # number of calls at one size after which that size gets an optimized program
 
 Varying = dict[int, frozenset[int]] | None  # dims that may vary, by argument; None: all dims of all arguments
 
@@ -56,7 +56,7 @@ class Result:
     requires: bool = False
     alias: Source | None = None
     related: bool = False  # a view, which follows the history of its base
-    spent: Any = None  # the plan of its node, if a backward pass within the function has freed the graph
+    spent: Any = None  # the plan of the Tensor's node, if a backward pass within the function has freed the graph
 
 
 class Lifted(NamedTuple):
@@ -83,7 +83,8 @@ class Trace:
     grads: list[tuple[Tensor, bool]] = field(default_factory=list)  # leaves, and whether they had a gradient before
     outside: list[Lifted] = field(default_factory=list)
     cotangents: list[Value] = field(default_factory=list)
-    gradients: list[tuple[Value | None, Source]] = field(default_factory=list)  # with the sources of their inputs
+    # Each gradient, with the source of the input that it belongs to.
+    gradients: list[tuple[Value | None, Source]] = field(default_factory=list)
     leading: list[int] = field(default_factory=list)  # for each gradient, the bits of the cotangents that lead to it
     sizes: Sizes | None = None  # None if the program serves a single size
 

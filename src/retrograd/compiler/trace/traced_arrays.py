@@ -500,7 +500,7 @@ class TracedModule:
             if isinstance(found, ModuleType):
                 return TracedModule(self._tracer, found)
             numpy_function = getattr(np, name, None)
-            if isinstance(numpy_function, np.ufunc) or name in _DISPATCHED:  # passes know it; arrays dispatch it
+            if isinstance(numpy_function, np.ufunc) or name in _DISPATCHED:  # arrays dispatch it, and passes know it
                 return numpy_function
         if isinstance(found, (type, np.ufunc)) or not callable(found) or name in _PLAIN:
             return found

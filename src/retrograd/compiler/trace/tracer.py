@@ -88,7 +88,7 @@ class Tracer(EffectTracer):
         self.traced_objects: list[ref[Any]] = []  # all Traced arrays and Numbers of the trace
         self.known: dict[int, Any] = {}  # NumPy arrays that the program reads by reference
         self.from_python: set[Value] = set()  # values that depend on outside numbers and large arrays, not on Tensors
-        self.checkpoint_runs: CheckpointRuns | None = None  # of the innermost part that may run again
+        self.checkpoint_runs: CheckpointRuns | None = None  # the runs of the innermost checkpointed part
         self.checkpoint_reruns = 0
         self._roots: dict[int, tuple[ref[object], Value]] = {}
         self._sites: dict[int, Site] = {}  # the sites of nodes, by sequence number
@@ -575,7 +575,7 @@ class Tracer(EffectTracer):
                         vars(ctx).update(replaced(vars(ctx), untrace_in_place))
 
     def look_for_escapes(self) -> None:
-        """Break the trace if an object outside keeps a result of the call: a replay would not store a new one there."""
+        """Break the trace if an outside object keeps a result of the call: a replay would store no new result there."""
         if any(reference() is not None for reference in self.traced_objects):
             gc.collect()
         escaped = [x for reference in self.traced_objects if (x := reference()) is not None]

@@ -1,4 +1,4 @@
-"""Convert traced arrays and numbers to the real ones."""
+"""Convert traced arrays and numbers to real arrays and numbers."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def is_package_function(function: object) -> bool:
 
 
 def kind_of(function: object, kind: str) -> str:
-    """Return the kind of an instruction; ``new`` marks a call that is traced although no argument is."""
+    """Return the kind of an instruction; ``new`` marks a call that is traced although no argument is traced."""
     if not kind:
         return "whole" if type(function) is FunctionType and is_package_function(function) else "array"
     return "array" if kind == "new" else kind

@@ -39,7 +39,7 @@ from ..runtime.levels import LEVELS, Level, named, target, usable
 from ..runtime.library import FORMAT, KERNELS, SLOT, digest_of_sources, symbol
 from ..runtime.object_layout import HEAD, ROUTINE
 
-_SHARE = "'int', 'int', 'int', 'int', 'int'"  # the first arguments of a loop on parts of a range
+_SHARE = "'int', 'int', 'int', 'int', 'int'"  # the types of the first arguments of a loop on parts of a range
 
 
 def _array(kind: str, axes: int, contiguous: bool = True) -> str:
@@ -151,7 +151,7 @@ class Job(NamedTuple):
 
     @property
     def symbol(self) -> str:
-        """The name in the library."""
+        """The symbol of the loop or routine in the library."""
         if self.kinds.startswith("("):
             return symbol(f"{self.module.rpartition('.')[2]}.{self.name}", self.kinds)
         return f"{ROUTINE}{self.module}.{self.name}.{self.kinds}"
@@ -193,7 +193,8 @@ def main(name: str = "", folder: str = "build/kernels") -> int:
                     left_out += 1
                     print(f"not in the library: {job.module}.{job.name} {job.kinds}: {problem}", file=sys.stderr)
                     del paths[job]
-            for job in waiting.values():  # the library is not current if the source of a loop that failed changes
+            # Loops that failed count, too: a change of their sources must rebuild the library.
+            for job in waiting.values():
                 files |= _sources(job.module.removeprefix("retrograd.kernels."))
             for job, path in paths.items():
                 about, _, parts[job.symbol] = path.read_bytes().partition(b"\n")
@@ -258,7 +259,7 @@ def prepare(level: str) -> None:
     from . import object_files
 
     Thread(target=_end_with_parent, daemon=True).start()
-    gc.disable()  # saves a tenth of the time: Numba keeps most objects that it creates
+    gc.disable()  # collecting garbage takes a tenth of the time and frees little: Numba keeps most objects
     target[:] = [named(level)]
     numba_functions.makers[:] = [object_files]
 
@@ -348,7 +349,7 @@ def _versions() -> tuple[Any, ...]:
 
 
 def _dependencies_digest(level: Level) -> str:
-    """Return a digest of the library's dependencies besides its sources, such as the table of loops."""
+    """Return a digest of the library's dependencies other than its sources, such as the table of loops."""
     return hashlib.sha256(repr((ALWAYS, LOOPS, level.width, level.features, _versions())).encode()).hexdigest()
 
 
@@ -450,7 +451,7 @@ def _library_of_mathematics(place: Path, level: Level) -> Path:
 
 
 def _beside(level: Level) -> bytes:
-    """Return the object file of functions that loops call: BLAS, by addresses in variables, and an allocator."""
+    """Return the object file of an allocator, and of BLAS functions that jump to addresses stored in variables."""
     lines = [_MEMORY]
     for kind, real in (("sgemm", "float"), ("dgemm", "double")):
         types = ["i32"] * 3 + ["i64"] * 3 + [real] + ["i64"] * 4 + [real] + ["i64"] * 2
@@ -479,7 +480,7 @@ def _assembled(text: str, level: Level) -> bytes:
     return code
 
 
-# As in ``object_files``: the header contains the reference count and the address of the elements.
+# The header of an allocation, as in ``object_files``: it has the reference count and the address of the elements.
 _MEMORY = """
 declare ptr @PyMem_RawMalloc(i64)
 declare void @PyMem_RawFree(ptr)

@@ -63,7 +63,7 @@ class _Library(JITCodeLibrary):
     """The code of a function, which is not compiled before it is linked into its caller."""
 
     def _optimize_functions(self, module: Any) -> None:
-        """Do what Numba's method does, with one pass manager for all functions and without declarations."""
+        """Optimize as Numba's method does, but with one pass manager for all functions, and skip declarations."""
         if _PASSES_OF_MODULES:
             super()._optimize_functions(module)
             return
@@ -130,7 +130,7 @@ class _Codegen(JITCPUCodegen):
 
 
 class _Loops(CPU):
-    """The name of the target below, under which Numba also compiles the helpers that it adds to a loop."""
+    """The class by which Numba identifies ``_Target``, for which it also compiles helpers that it adds to a loop."""
 
 
 class _Target:

@@ -28,7 +28,7 @@ LEVELS = (  # in descending order of preference
     Level("x86-64-v3", "x86_64", 32, frozenset(_V3), "x86-64-v3", "", "x86_64-unknown-linux-gnu"),
     Level("aarch64", "aarch64", 16, frozenset({"fp", "asimd"}), "generic", "", "aarch64-unknown-linux-gnu"),
 )
-target: list[Level] = []  # the level of the library, in the process that builds one
+target: list[Level] = []  # the level for which this process builds a library, if it builds a library
 
 
 def machine() -> str:

@@ -100,7 +100,7 @@ def opened() -> Library | None:
     level, index = place
     try:
         before, problem = _file(index), _problem(level, index)
-        if problem == DAMAGED:  # another process may have replaced the library and not yet its index
+        if problem == DAMAGED:  # another process may have replaced the library but not yet its index
             sleep(0.1)
             before, problem = _file(index), _problem(level, index)
         if problem is None:
@@ -120,7 +120,7 @@ def opened() -> Library | None:
 
 
 def _file(index: Path) -> tuple[int, ...]:
-    """Return what identifies the library's file: a library that was checked may be replaced before it is opened."""
+    """Identify the library's file by its ``stat``: another process may replace the file after the check."""
     try:
         about = index.with_suffix(".so").stat()
     except OSError:

@@ -70,7 +70,7 @@ def flushing(builder: Any, number: Any) -> Callable[[], None]:
 
 
 def _flush(builder: Any, number: Any) -> Any:
-    """Generate code that switches the mode; return the variable with the old mode, or None without a switch."""
+    """Generate code that switches the mode; return the variable with the old mode, or None if the mode stays."""
     if number != types.float32 or not flushes():
         return None
     kept, changed = [cgutils.alloca_once(builder, _WORD) for _ in range(2)]
@@ -100,7 +100,7 @@ def flush(typing_context, number):
 
 @intrinsic
 def leave(typing_context, mode, number):
-    """Restore the mode before ``flush``."""
+    """Restore the mode that ``flush`` returned."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         if number == types.float32 and flushes():
@@ -123,7 +123,7 @@ def product(a, b, c, beta):
     """Compute ``c = a @ b + beta * c`` inside a compiled loop.
 
     All three matrices are float32 or float64. ``a`` and ``b`` have one contiguous axis and a positive stride along the
-    other one; the last axis of ``c`` is contiguous. With ``beta=0``, ``c`` is not read.
+    other axis; the last axis of ``c`` is contiguous. With ``beta=0``, ``c`` is not read.
     """
     a_way, a_step = _way(a)
     b_way, b_step = _way(b)

@@ -33,7 +33,7 @@ class _Method(ctypes.Structure):
 
 
 class Loop:
-    """A compiled loop, ``loop(*args)``, identified by its module and its name there.
+    """A compiled loop, ``loop(*args)``, identified by its module and its name in the module.
 
     ``recipe`` is the function that Numba compiles. If it is None, the module is imported when Numba compiles the loop.
     """

@@ -15,7 +15,7 @@ from . import blas_address, library
 from .object_layout import routine_symbol
 
 makers: list[Any] = []  # the module ``build/object_files.py``, in the process that builds the library
-sharers: list[Callable[..., None]] = []  # ``threads.in_shares``, once workers poll for launches
+sharers: list[Callable[..., None]] = []  # contains ``threads.in_shares`` once workers can poll for launches
 _c_functions: list[Any] = []  # kept alive: their machine code is freed with them
 
 

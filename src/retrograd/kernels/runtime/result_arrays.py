@@ -3,7 +3,7 @@
 A compiled program knows the sizes and lifetimes of its arrays and reuses memory for them (``compiler/run/arenas.py``).
 Kernels therefore allocate their results and large temporaries by ``empty`` and ``empty_like``, and keep no references.
 Tracing records the allocations of each call; a replay supplies arrays of the same shapes in the same order.
-Without a supplied array, ``empty`` allocates a new one.
+Without a supplied array, ``empty`` allocates a new array.
 """
 
 from __future__ import annotations

@@ -22,9 +22,9 @@ from .levels import machine
 from .loop_calls import Loop
 from .numba_functions import Shared, njit, routine
 
-_PREEMPTED = 50_000  # ns between two polls from which a worker assumes that another process preempted it
-_AWAKE = 500_000  # ns for which an idle worker polls without sleeping in between
-_LOOKS = 2000  # polls of a waiting caller before it sleeps between polls
+_PREEMPTED = 50_000  # a worker assumes that it was preempted if this many ns pass between two polls
+_AWAKE = 500_000  # ns for which an idle worker polls without sleeping between polls
+_LOOKS = 2000  # number of polls after which a waiting caller sleeps between polls
 _MONOTONIC = getattr(time, "CLOCK_MONOTONIC", 1)
 _WORD = ir.IntType(64)
 _HINT = ir.IntType(32)
@@ -189,7 +189,7 @@ def _serve(words):
         looks += 1
         if looks % 32 == 0:
             now = _now(words, clock_words)
-            if number != 0:  # the launch is still open, and the next one may follow soon
+            if number != 0:  # the launch is still open, and another launch may follow soon
                 since = now
             if now - since > load(words + at.SPIN) or now - looked > _PREEMPTED:
                 return

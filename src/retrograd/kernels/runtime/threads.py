@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from .loop_calls import Loop
 
 AWAKE = 2_000_000  # ns for which an idle worker polls before it sleeps, since waking it up is slow
-PARTS = 4  # parts of a loop per thread, so that a preempted thread delays the others by at most one part
-SHORT = 8  # loops of up to this many minimum parts per thread are divided into one part per thread
+PARTS = 4  # number of parts of a loop per thread, so that a preempted thread delays the others by at most one part
+# Loops of up to this many minimum parts per thread are short: they have one part per thread.
+SHORT = 8
 
 
 def set_count(number: int) -> None:
@@ -69,7 +70,7 @@ class _Job:
     # without its ``finally``, since CPython forgets the handler of jumps that it inserts after a condition.
 
     def begin(self, pool: _Pool, size: int, me: int) -> None:
-        """Offer all shares but one to workers, and compute those that none of them has claimed."""
+        """Offer all shares but one to workers, and compute the shares that no worker has claimed."""
         shares = len(self.bounds) - 1
         pool.grow(size)
         for _ in range(shares - 1):

@@ -19,8 +19,8 @@ from ..runtime.thread_protocol import shared
 from .tiles import BYTES, HALF, MOST, ROWS, WORD, address_of, first_lanes, masked_load, real_of, size_of, strip
 
 _DEPTH = 1536  # bytes of a panel's column that are multiplied at once
-_TOGETHER = 64  # rows of the result for which a panel is read repeatedly
-_ABREAST = 2  # panels that are packed on the stack
+_TOGETHER = 64  # number of rows of the result that are computed from each panel before the rows below
+_ABREAST = 2  # number of panels that are packed on the stack at a time
 
 
 @_compiled()
@@ -308,7 +308,7 @@ def _turn_all(source, step, rows, columns, out, out_step, like):
 def packed_product_at(rows, inner, columns, a, a_step, a_turned, b, b_step, b_turned, out, out_step, added):
     """``tiles.product_at`` for factors that may be turned; one of them is packed, some panels at a time.
 
-    The result does not depend, to the last bit, on which one is packed and on how the result is divided.
+    The result does not depend, to the last bit, on which factor is packed and on how the result is divided.
     """
     size, one = size_of(added), type(added)(1)
     panels, lines, block = _panels_memory(), _lines_memory(), _block_memory()

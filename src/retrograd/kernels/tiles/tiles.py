@@ -22,8 +22,9 @@ from ..runtime.loop_blas import flush, leave
 from ..runtime.numba_functions import routine
 from .vector_width import width
 
-MOST = 3  # vectors of a panel
-ROWS = 8 if width() == 64 else 4  # rows of a tile: the tile, a row of the panel and one number fill the registers
+MOST = 3  # maximum number of vectors in a panel
+# The number of rows in a tile: the tile, a row of the panel and one number fill the registers.
+ROWS = 8 if width() == 64 else 4
 BYTES = width()
 _REGISTERS = "w" if machine() in ("aarch64", "arm64") else "v"  # LLVM's constraint for vector registers
 _LINE = 64  # bytes of a cache line

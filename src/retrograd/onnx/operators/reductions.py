@@ -68,7 +68,7 @@ def _reduction(function: Callable[[Tensor, list[int], bool], Tensor]) -> Any:
                 which = None
             else:
                 which = list(range(x.ndim))
-        if which is None:  # without axes the reduction applies to each element
+        if which is None:  # with an empty list of axes, ONNX reduces each element by itself
             return function(x.unsqueeze(-1), [x.ndim], False)
         if not x.ndim:
             return function(x.reshape(1), [0], False)

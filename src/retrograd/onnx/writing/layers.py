@@ -78,7 +78,7 @@ def convolution(b: Builder, call: Call) -> str:
 
 @primitive("convolution_transpose")
 def convolution_transpose(b: Builder, call: Call) -> str:
-    window = call.params["window"]  # the window of the convolution whose transpose the layer is
+    window = call.params["window"]  # the layer is the transpose of a convolution with this window
     others = b.others_of(lambda twin: twin.params["window"])
     for name in ("kernel", "stride", "padding", "dilation"):
         b.fixed(getattr(window, name), *[getattr(other, name) for other in others])

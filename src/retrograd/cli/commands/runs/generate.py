@@ -116,7 +116,7 @@ def _published(options: argparse.Namespace) -> str:
     vocabulary, start = len(model.token.weight), config.get("bos_token_id")
     prompt = text.encode(options.prompt) or ([start] if isinstance(start, int) else text.encode("\n"))
     if not prompt or max(prompt) >= vocabulary:
-        raise UserError(f"--prompt has tokens beyond the model's {vocabulary}")
+        raise UserError(f"--prompt has tokens outside the model's vocabulary of {vocabulary}")
     end = config.get("eos_token_id")
     drawn = generate(
         model,

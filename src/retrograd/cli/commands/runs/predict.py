@@ -16,7 +16,7 @@ from ...tasks.encoding import Encoding
 from ...tasks.tables import quantity, table_model
 from ...training.checkpoints import SavedRun, load_weights, read_run
 
-SHOWN = 5  # rows that are printed on a terminal
+SHOWN = 5  # number of rows that are printed on a terminal
 EXAMPLES = """\
   retrograd predict runs/my my.csv
   retrograd predict runs/my my.csv --out answers.csv

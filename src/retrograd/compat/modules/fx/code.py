@@ -68,11 +68,11 @@ class CodeGen:
         return f"return {output_args!r}"
 
     def process_inputs(self, *args: Value) -> Value:
-        """Return the values of the placeholders for the arguments of a call."""
+        """Convert the arguments of a call to the values of the placeholders."""
         return args
 
     def process_outputs(self, outputs: Value) -> Value:
-        """Return the result of a call for the value of the output node."""
+        """Convert the value of the output node to the result of a call."""
         return outputs
 
     def additional_globals(self) -> list[tuple[str, Value]]:

@@ -388,11 +388,11 @@ class Graph:
         return restoring()
 
     def process_inputs(self, *args: Value) -> Value:
-        """Return the values of the placeholders for the arguments of a call."""
+        """Convert the arguments of a call to the values of the placeholders."""
         return self._codegen.process_inputs(*args)
 
     def process_outputs(self, out: Value) -> Value:
-        """Return the result of a call for the value of the output node."""
+        """Convert the value of the output node to the result of a call."""
         return self._codegen.process_outputs(out)
 
     # Printing

@@ -113,7 +113,7 @@ class GraphModule(Module):
     # Submodules
 
     def add_submodule(self, target: str, m: Module) -> bool:
-        """Insert a module at a path, with empty modules on the way. Return False if a part is no module."""
+        """Insert a module at a path; missing parents become empty modules. Return False if a parent is no module."""
         *path, name = target.split(".")
         where: Module = self
         for part in path:

@@ -25,7 +25,7 @@ GENERATED = {
 
 
 class Namespace:
-    """A set of identifiers. ``create_name`` returns one that is neither in use, nor a keyword, nor a builtin."""
+    """A set of identifiers. ``create_name`` returns a new identifier that is neither a keyword nor a builtin."""
 
     def __init__(self) -> None:
         self._owners: dict[int, str] = {}

@@ -127,7 +127,7 @@ class Node:
 
     @property
     def prev(self) -> Node:
-        """The node before this one."""
+        """The node before this node."""
         return self._previous
 
     def _link(self, node: Node) -> None:
@@ -146,11 +146,11 @@ class Node:
         self._previous._following, self._following._previous = self._following, self._previous
 
     def prepend(self, x: Node) -> None:
-        """Move the node ``x`` in front of this one."""
+        """Move the node ``x`` in front of this node."""
         self._link(x)
 
     def append(self, x: Node) -> None:
-        """Move the node ``x`` behind this one."""
+        """Move the node ``x`` behind this node."""
         if x is not self._following:
             self._following._link(x)
 

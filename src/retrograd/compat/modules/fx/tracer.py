@@ -115,7 +115,7 @@ class Patcher:
             self.method(owner, name, recording(getattr(owner, name)))
 
     def functions(self, names: dict[str, Value], identities: set[int]) -> None:
-        """Replace the functions of these identities among global names."""
+        """Replace the functions with these ids among the global names of a module."""
         if not self.visit_once(names):
             return
         for name, value in list(names.items()):
@@ -372,7 +372,7 @@ class Tracer(TracerBase):
         return self.graph
 
     def _finish(self, result: Value, annotation: Value) -> None:
-        """Record the result; with flattened inputs it is flattened, too."""
+        """Record the result; if the inputs are flattened, flatten the result, too."""
         codegen = self.graph._codegen
         if isinstance(codegen, PyTreeCodeGen):
             leaves, codegen.out_spec = nests.flatten(result, lambda leaf: leaf is None)
@@ -436,7 +436,7 @@ def _as_function(call: Value, skip_first: bool = False) -> Value:
 
 
 def _called_with(function: Callable[..., Value], code: Value, extra: list[str]) -> Callable[..., Value]:
-    """Return a function of positional arguments that passes keyword-only and starred ones as the function expects."""
+    """Return ``function`` with positional arguments only, from which it gets its keyword-only and starred arguments."""
     positional, keywords = code.co_argcount, code.co_kwonlyargcount
 
     def call(*values: Value) -> Value:

@@ -84,7 +84,7 @@ def create_mask(
 
 
 def _ordered(dense: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the number of selected blocks per row, and all blocks' indices with the selected ones first."""
+    """Return the number of selected blocks per row, and the indices of all blocks, the selected blocks first."""
     return dense.sum(-1).int(), argsort(dense.int(), dim=-1, descending=True, stable=True).int()
 
 
@@ -134,7 +134,7 @@ class BlockMask:
             full_kv_num_blocks, full_kv_indices: number and indices of the blocks that need no ``mask_mod``.
             BLOCK_SIZE: queries and keys per block.
             mask_mod: the function of single pairs.
-            seq_lengths: numbers of queries and keys; by default those of whole blocks.
+            seq_lengths: numbers of queries and keys; by default the numbers in whole blocks.
             compute_q_blocks: whether to list the blocks of queries per block of keys, too.
         """
         if kv_indices.dim() < 2:
@@ -230,7 +230,7 @@ def create_block_mask(
 
 
 class AuxRequest(NamedTuple):
-    """A choice of the values that ``flex_attention`` returns besides its result."""
+    """A choice of the values that ``flex_attention`` returns in addition to its result."""
 
     lse: bool = False
     max_scores: bool = False

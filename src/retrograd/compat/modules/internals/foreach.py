@@ -20,7 +20,8 @@ _UNARY = (
     "rsqrt sigmoid sign sin sinh sqrt tan tanh trunc"
 )
 _WITH_OTHERS = "add addcdiv addcmul clamp_max clamp_min div lerp maximum minimum mul pow sub"
-_METHODS = {"maximum": "clamp_min", "minimum": "clamp_max"}  # these accept numbers and have in-place forms
+# The clamp functions accept numbers and have in-place forms.
+_METHODS = {"maximum": "clamp_min", "minimum": "clamp_max"}
 
 
 Results: TypeAlias = "Sequence[Tensor]"
@@ -37,7 +38,7 @@ def _check(name: str, self: object) -> None:
 
 
 def _each(name: str, in_place: bool) -> Callable[..., Results]:
-    """Return the function over lists: arguments that are lists have one element per Tensor, others are repeated."""
+    """Return the function over lists: a list has one argument per Tensor, other arguments are used for all Tensors."""
     full = f"_foreach_{name}{'_' * in_place}"
     method = _METHODS.get(name, name) + "_" * in_place
 

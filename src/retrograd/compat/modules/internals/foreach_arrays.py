@@ -20,8 +20,8 @@ from ....core.tensor.tensor import Tensor, new_tensor
 from ....kernels.loops.elements import updates
 from ....nn.parameter import Parameter
 
-_LARGE = 1 << 14  # elements of an array from which the overhead of a call is a small part of an operator's time
-_HUGE = 1e30  # larger numbers may not fit into float32, for which operators raise an error
+_LARGE = 1 << 14  # for larger arrays, the overhead of an operator's call is a small part of its time
+_HUGE = 1e30  # larger numbers are left to operators, which raise an error if a number does not fit into float32
 
 
 def _add(x: Array, scratch: Array, other: Array | float, alpha: float) -> None:

@@ -1,7 +1,8 @@
 """``library`` and ``ops``: operators that programs register, by name. They are Python functions.
 
 PyTorch registers several functions for one operator: per device, for shapes without data, for mixed precision. Here
-only the function for the device of the arguments runs. Its derivative is the registered one, or that of its operators.
+only the function for the device of the arguments runs. Its derivative is the registered function, or else the
+derivative of the operators that it calls.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ class CustomOp:
         return self
 
     def overloads(self) -> list[str]:
-        """Return the names of the overloads: one."""
+        """Return the names of the overloads: only ``default``."""
         return ["default"]
 
     def register_fake(self, function: Given | None = None, /) -> Given | Callable[[Given], Given]:
@@ -342,7 +343,7 @@ def fallthrough_kernel() -> None:
 
 
 class DispatchKey(Enum):
-    """The keys by which PyTorch's dispatcher chooses functions: those that packages name."""
+    """The keys by which PyTorch's dispatcher chooses functions, as far as packages name them."""
 
     AutocastCPU = "AutocastCPU"
     AutocastCUDA = "AutocastCUDA"

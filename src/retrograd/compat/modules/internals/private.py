@@ -84,7 +84,7 @@ def _check_tensor_all_with(error_type: type[Exception], cond: Tensor, message: M
 
 
 def _check_is_size(i: int, message: Message = None, *, max: int | None = None) -> None:
-    """Raise RuntimeError for a negative number, or one above ``max``."""
+    """Raise RuntimeError for a negative number, or a number above ``max``."""
     if i < 0 or max is not None and i > max:
         _raise(RuntimeError, message)
 
@@ -149,7 +149,7 @@ def _get_device_index(device: Device | str | int, optional: bool = False, allow_
 
 
 class _DecoratorContextManager(ContextDecorator):
-    """A context manager that may decorate functions. ``clone`` returns another one with the same arguments."""
+    """A context manager that may decorate functions. ``clone`` returns a new instance."""
 
     def __enter__(self) -> object:
         raise NotImplementedError
@@ -212,7 +212,7 @@ def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
 
 
 def swap_tensor(module: Module, name: str, tensor: Tensor | None, allow_missing: bool = False) -> Tensor | None:
-    """Replace a parameter, a buffer or an attribute of a module by a Tensor, and return the former one.
+    """Replace a parameter, a buffer or an attribute of a module by a Tensor, and return the former value.
 
     Raises:
         AttributeError: the module has nothing of this name, and ``allow_missing`` is False.

@@ -398,7 +398,7 @@ def tree_any_only(
 
 
 def _broadcast_to_and_flatten(tree: PyTree, treespec: TreeSpec, is_leaf: IsLeaf = None) -> list[object] | None:
-    """Return the leaves of a tree, repeated for the subtrees at their positions; None if they do not fit."""
+    """Return the leaves of a tree, repeated for the subtrees at their positions; None if the trees differ."""
     if tree_is_leaf(tree, is_leaf):
         return [tree] * treespec.num_leaves
     kind = _get_node_type(tree)
@@ -527,7 +527,7 @@ def _type_name(kind: object) -> str | None:
     if kind is None:
         return None
     given = SUPPORTED_NODES[kind].serialized_type_name
-    assert isinstance(kind, (type, FunctionType))  # a function: collections.namedtuple
+    assert isinstance(kind, (type, FunctionType))  # collections.namedtuple is a function
     return given or f"{kind.__module__}.{kind.__qualname__}"
 
 

@@ -55,7 +55,7 @@ def _as_tuple(inp: Value, arg_name: str | None = None, fn_name: str | None = Non
 
 
 def _tuple_postprocess(res: Value, to_unpack: bool | tuple[bool, bool]) -> Value:
-    """Return the element of a tuple of one, unless the argument was a tuple according to ``to_unpack``."""
+    """Return the only element of a tuple, or the tuple itself if ``to_unpack`` says that the argument was a tuple."""
     if isinstance(to_unpack, tuple):
         outer, inner = to_unpack
         if not inner:
@@ -134,7 +134,7 @@ def _strong_wolfe(
     obj_func: Callable[[Value, float, Value], tuple[float, Tensor]], x: Value, t: float, d: Tensor, f: float,
     g: Tensor, gtd: Value, c1: float = 1e-4, c2: float = 0.9, tolerance_change: float = 1e-9, max_ls: int = 25,
 ) -> tuple[float, Tensor, float, int]:  # fmt: skip
-    """Return loss, gradient and length of a step that satisfies the strong Wolfe conditions, and the evaluations.
+    """Return loss, gradient and length of a step with the strong Wolfe conditions, and the number of evaluations.
 
     Args:
         obj_func: returns loss and gradient for ``x``, a length of the step, and a direction.
@@ -145,7 +145,7 @@ def _strong_wolfe(
         g: the gradient at the start.
         gtd: the slope at the start.
         c1: the minimum decrease of the loss, as a fraction of the decrease along the initial slope.
-        c2: the maximum magnitude of the slope at the end, as a fraction of that of the initial slope.
+        c2: the maximum magnitude of the slope at the end, as a fraction of the magnitude of the initial slope.
         tolerance_change: the search ends when the step changes no component of x by more.
         max_ls: the maximum number of evaluations after the first.
     """

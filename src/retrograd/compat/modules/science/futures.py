@@ -62,7 +62,7 @@ class Future(Generic[Value]):
         self._future.set_exception(result)
 
     def then(self, callback: Callable[[Future[Value]], Other]) -> Future[Other]:
-        """Return a future of ``callback(self)``, which runs when this one is completed."""
+        """Return a future of ``callback(self)``, which runs when this future is completed."""
         following: Future[Other] = Future()
 
         def complete(_: object) -> None:

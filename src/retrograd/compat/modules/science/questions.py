@@ -128,7 +128,7 @@ dict_of_pairs = dict[int, tuple[Value, Value]]
 
 
 def _convert_indices_from_coo_to_csr(input: Tensor, size: int, *, out_int32: bool = False) -> Tensor:
-    """Return where each row begins, and the last one ends, for sorted row numbers."""
+    """Return where each row begins, and where the last row ends, for sorted row numbers."""
     counts = bincount(input, minlength=size)
     rows = cat([zeros(1, dtype=counts.dtype), counts.cumsum(0)])
     return rows.int() if out_int32 else rows

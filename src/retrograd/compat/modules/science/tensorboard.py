@@ -1,4 +1,4 @@
-"""``SummaryWriter`` on the package ``tensorboard``, for environments without tensorboardX."""
+"""``SummaryWriter``, built on the package ``tensorboard``, for environments without tensorboardX."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class StepCode:
     """Encodes steps as words.
 
     Args:
-        buffers: the number of each buffer of the region besides the arena.
+        buffers: the number of each buffer of the region other than the arena.
         arena: the number of the arena, which is the last buffer.
         pool: the number of the buffer with the address and the size of the pool of threads, or -1.
         registers: where registers are in the arena; the code itself is the buffer after the arena.
@@ -63,7 +63,7 @@ class StepCode:
         Args:
             count: the number of the buffer with the number of repetitions; the second arrays of the carries follow.
             rows: the buffers from which each step takes one row, with the bytes of a row.
-            pairs: for each carry the buffers that a step reads and writes, whether all values are stored, bytes.
+            pairs: for each carry the buffers that a step reads and writes, whether all values are stored, and bytes.
             reverse: whether the loop starts at the last row.
         """
         first, words = at.HEADER + len(self.words), list[int]()
@@ -120,7 +120,7 @@ class StepCode:
         self._write(at.MAP, *sizes, *code.lengths[:-1], *counts, *bits, *words, *rows)
 
     def _slots(self, slots: Sequence[Slot], places: Sequence[tuple[int, ...]], constants: int) -> list[tuple[int, ...]]:
-        """Return buffer, offset and strides of each slot; ``constants`` is the code's first word with a constant."""
+        """Return buffer, offset and strides of each slot; the first constant is the word number ``constants``."""
         sizes = {"register": at.REGISTER, "temporary": STILL_BYTES, "number": 64}
         starts, end = dict[str, int](), self._registers
         for kind, size in sizes.items():
@@ -210,12 +210,12 @@ class StepCode:
 
 
 def _element(text: str, dtype: np.dtype) -> int:
-    """Return the bits of an LLVM constant as an element."""
+    """Return an LLVM constant, converted to a dtype, as an integer with the same bits."""
     return _bits_of(int(text) if dtype.kind in "iu" else number_of(text), dtype)
 
 
 def _bits_of(value: float, dtype: np.dtype) -> int:
-    """Return the bits of a number as an element."""
+    """Return a number, converted to a dtype, as an integer with the same bits."""
     return int.from_bytes(np.array(value, dtype).tobytes(), "little", signed=dtype.itemsize == 8)
 
 

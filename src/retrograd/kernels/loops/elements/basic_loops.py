@@ -37,7 +37,7 @@ def _compiled(*fastmath: str) -> Callable[[Callable[..., Any]], Callable[..., An
 
 
 _loop = _compiled("contract")
-# Inlined by LLVM: Numba's own inlining copies and types the function for each call, a third of compilation time.
+# Inlined by LLVM: Numba's own inlining would copy and type the function for each call, a third of compilation time.
 _inlined = njit(fastmath={"contract"}, error_model="numpy", forceinline=True)
 
 

@@ -1,4 +1,4 @@
-"""Elementwise functions in one pass where NumPy needs several passes or a slow one.
+"""Elementwise functions in one pass where NumPy needs several passes or one slow pass.
 
 ``in_one_pass``, ``special`` and ``of_pairs`` replace a function by a loop. The other functions return None if the
 caller should use the reference, which is next to the call.
@@ -20,7 +20,7 @@ from ... import REPEATED, SEVERAL, USEFUL, WORTH_SHARING, Reference, compiled, l
 from ...runtime.result_arrays import empty, offering
 from ...runtime.threads import launch
 
-BLOCK = 1 << 14  # elements of a block for sums of losses
+BLOCK = 1 << 14  # number of elements in a block whose losses are summed together
 SQUARE, ABSOLUTE, QUADRATIC_THEN_LINEAR, LOGITS, SOFT_MARGIN = range(5)  # kinds of losses
 
 
@@ -63,7 +63,7 @@ def parameters(function: Any) -> tuple[int, list[str]]:
 
 
 def in_one_pass(function: Reference, reference: Reference | None = None) -> Reference:
-    """Return a function of ``elements/``, or ``reference`` in its place, with the compiled loop of its name."""
+    """Decorate ``reference``, by default ``function``, with the compiled loop of ``function`` of ``elements/``."""
     count, numbers = parameters(function)
     return _with_loop(function.__name__, count, numbers)(reference or function)
 
@@ -132,12 +132,12 @@ def _with_loop(
 
 
 def special(name: str) -> Callable[[Reference], Reference]:
-    """Decorate a special function of one float32 array, with the compiled loop of a name."""
+    """Decorate a special function of one float32 array to run the compiled loop ``name``."""
     return _with_loop(name, 1, kinds="f", module="loops.elements.special_loops")
 
 
 def of_pairs(name: str) -> Callable[[Reference], Reference]:
-    """Decorate a function of two float32 arrays, or of one and a number, to run ``loop(x, y, out)``.
+    """Decorate a function of two float32 arrays, or of one array and a number, to run ``loop(x, y, out)``.
 
     One of the arrays may lack leading dimensions and is then repeated.
     """

@@ -145,11 +145,11 @@ _SINGLE, _DOUBLE = _in_precision(np.float32), _in_precision(np.float64)
 
 
 def _function(name):
-    """``out[j] = function(x[j], *numbers)``, of one array or more."""
+    """``out[j] = function(x[j], *numbers)``, for one or several arrays x."""
     single, double = _SINGLE[name], _DOUBLE[name]
 
     def function(*args):
-        """The function in the precision of its arguments."""
+        """The function, with constants in the precision of its arguments."""
 
     @overload(function, jit_options={"forceinline": True, "error_model": "numpy"}, strict=False)
     def chosen(x, *others):

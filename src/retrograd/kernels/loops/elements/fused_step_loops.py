@@ -1,7 +1,7 @@
 """The loops that execute the bytecode of fused elementwise steps, defined in ``fused_steps.py``.
 
-Each operation is a separate loop over a block, or an accumulator executes many of them; results are bitwise equal to
-NumPy's. Intermediate results stay in the cache.
+Each operation runs as a separate loop over a block, or an accumulator executes many operations in one loop. Results are
+bitwise equal to NumPy's. Intermediate results stay in the cache.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ for _name, _number in at.FUNCTIONS.items():
 
 
 def _executed(functions: Callable[..., None]) -> Callable[..., None]:
-    """Return the loop for a dtype, with its ``functions``: for float64 there are none besides NumPy's."""
+    """Return the loop for a dtype, with its ``functions``: for float64 only NumPy's operations exist."""
 
     def body(
         code: np.ndarray, places: np.ndarray, numbers: np.ndarray, like: np.ndarray, rows: int, columns: int,

@@ -1,20 +1,20 @@
 """The bytecode of fused elementwise steps, which ``fused_step_loops.py`` executes on blocks that fit in the cache.
 
-The code is an array of rows ``(operation, out, x, y, z)``. Operands are numbers of slots: first arrays, which are
-processed in blocks of a row, then registers of ``LANES`` numbers. A condition is a register of ones and zeros.
-Many successive operations that an accumulator can execute (``regions/accumulator_code.py``) are one row, RUN, whose
-``out`` is the row where their code begins, behind the row DONE.
+The code is an array of rows ``(operation, out, x, y, z)``. Operands are slot numbers: the first slots are arrays, which
+are processed in blocks of a row, the others are registers of ``LANES`` numbers. A condition is a register of ones and
+zeros. Many successive operations that an accumulator can execute (``regions/accumulator_code.py``) become one row with
+the operation RUN, whose ``out`` is the row where their code begins, behind the row with the operation DONE.
 """
 
 from __future__ import annotations
 
-LANES = 512  # numbers of a register
-AXES = 4  # axes of a loop, including the one along which blocks lie
+LANES = 512  # number of elements in a register
+AXES = 4  # number of axes of a loop, including the axis that is divided into blocks
 
 # out = x operation y
 ADD, SUBTRACT, MULTIPLY, DIVIDE, MAXIMUM, MINIMUM = range(6)
 LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, EQUAL, NOT_EQUAL, AND, OR = range(6, 14)
-# out = operation x; the last operation is y where x is not 0, otherwise z
+# out = operation x; the last operation, CHOOSE, is out = y where x is not 0, otherwise out = z
 NEGATIVE, SQRT, ABSOLUTE, NOT, COPY, CHOOSE = range(14, 20)
 # out = the converted elements of an array
 LOAD_FLOAT32, LOAD_FLOAT64, LOAD_BOOL, LOAD_UINT8, LOAD_INT32, LOAD_INT64 = range(20, 26)

@@ -31,7 +31,8 @@ _LOG2_E = 1.4426950408889634
 _LN2_HIGH, _LN2_LOW = 6.93145751953125e-1, 1.42860682030941723212e-6
 _ROUNDS = 1.5 * 2.0**52  # adding this to a number below 2^51 leaves the rounded number in the lowest bits
 _BITS_OF_ROUNDS = int(np.float64(_ROUNDS).view(np.int64))
-_TAYLOR = tuple([1 / factorial(n) for n in range(13, -1, -1)])  # remainder of e^r below 2^-57 for r <= log(2) / 2
+# Coefficients of e^r; the error is below 2^-57 for r <= log(2) / 2.
+_TAYLOR = tuple([1 / factorial(n) for n in range(13, -1, -1)])
 
 
 @_inlined
@@ -126,7 +127,7 @@ def _tanh_of(x):
     return _tanh.py_func if x == types.float32 else _tanh_in_double.py_func
 
 
-@overload(sigmoid, jit_options=_OPTIONS, strict=False)  # the function returned has annotations
+@overload(sigmoid, jit_options=_OPTIONS, strict=False)  # not strict: the returned function has annotations
 def _sigmoid_of(x):
     return _sigmoid.py_func if x == types.float32 else _sigmoid_in_double.py_func
 

@@ -97,10 +97,10 @@ def erfc(x: float) -> float:
 
 _COSINE = tuple([(-1) ** k / factorial(2 * k) for k in range(10, -1, -1)])
 _SINE = tuple([(-1) ** k / factorial(2 * k + 1) for k in range(10, -1, -1)])
-_BERNOULLI = 7 / 6, -691 / 2730, 5 / 66, -1 / 30, 1 / 42, -1 / 30, 1 / 6  # B14 to B2
+_BERNOULLI = 7 / 6, -691 / 2730, 5 / 66, -1 / 30, 1 / 42, -1 / 30, 1 / 6  # the Bernoulli numbers B14 to B2
 _STIRLING = tuple([number / (14 - 2 * k) for k, number in enumerate(_BERNOULLI)])
 _STIRLING_OF_LOG = tuple([number / (13 - 2 * k) for k, number in enumerate(_STIRLING)])
-_SHIFT = 6  # shift of arguments, by the recurrence, to the range of the asymptotic series (DLMF 5.11)
+_SHIFT = 6  # added to arguments, by the recurrence, so that the asymptotic series (DLMF 5.11) converges
 
 
 @njit(inline="always")
@@ -213,7 +213,7 @@ def logaddexp(x: float, y: float) -> float:
     return (x if x > y else y) + log1p_down(exp_down(-(0.0 if x == y else abs(d))))
 
 
-_EXACT = 268435456.0  # up to this quotient of float32 numbers, products are exact in double precision
+_EXACT = 268435456.0  # if the quotient of two float32 numbers is smaller, quotient * divisor is exact in float64
 
 
 @njit(inline="always")

@@ -22,10 +22,10 @@ from ... import WORTH_SHARING, compiled, loop, or_reference
 from ...runtime.result_arrays import empty
 from ...runtime.threads import launch
 
-BLOCK = 1 << 14  # elements of a block that is reduced separately if there are few results
+BLOCK = 1 << 14  # number of elements in a block that is reduced separately if there are few results
 LANES = 64  # maximum number of results for which ``BLOCK`` applies
-COLUMNS = 512  # columns that are reduced together
-SHORT = 64  # elements of a row up to which the overhead of a call per row dominates
+COLUMNS = 512  # number of columns that are reduced together
+SHORT = 64  # for rows of at most this many elements, the overhead of one call per row dominates
 
 
 class _UFunc(ctypes.Structure):
@@ -44,7 +44,7 @@ class _UFunc(ctypes.Structure):
 
 @cache
 def inner_loop(ufunc: np.ufunc, kind: str) -> tuple[int, int, Any] | None:
-    """Return the addresses of the inner loop for inputs of one dtype and of its data, and the result's dtype."""
+    """Return the address of the inner loop for inputs of one dtype, the address of its data, and the result's dtype."""
     if sys.implementation.name != "cpython" or not 2 <= ufunc.nargs <= 3 or ufunc.nout != 1:
         return None
     found = _UFunc.from_address(id(ufunc))
@@ -227,7 +227,8 @@ def _reduced(ufunc: np.ufunc, x: Any, found: tuple[int, int, object]) -> Any:
     """Reduce over the middle one of three dimensions."""
     (before, length, after), item = x.shape, x.itemsize
     parts = x.size // BLOCK
-    if before == 1 and after < LANES and 1 < parts < length:  # few results: reduce parts, then their results
+    # For few results, reduce parts of the dimension first, then the results of the parts.
+    if before == 1 and after < LANES and 1 < parts < length:
         size = length // parts
         main = _reduced(ufunc, x[:, : parts * size].reshape(parts, size, after), found)
         if main is None:

@@ -19,8 +19,8 @@ from ... import SEVERAL, WORTH_SHARING, compiled, loop
 from ...runtime.threads import launch
 
 SQUARES = "squares"  # the loop of ``sum_of_squares``
-BLOCK = 1 << 14  # elements of a block for sums of squares
-SCALED = 1 << 12  # elements of gradients that are scaled before their step
+BLOCK = 1 << 14  # number of elements in a block whose squares are summed together
+SCALED = 1 << 12  # number of a gradient's elements that are scaled at a time, before the step reads them
 STATES = 2  # the largest number of arrays of state of an update that has a loop
 
 

@@ -23,14 +23,15 @@ from ...runtime.threads import launch_products
 from ..matrices.pairs import paired
 from .three_axes import Window3, in_three_axes
 
-WORTHWHILE = 1 << 18  # multiplications from which the loops gain more time than their call costs
+WORTHWHILE = 1 << 18  # minimum number of multiplications for which the loops save more time than their call costs
 CACHED = 1 << 19  # bytes of columns that fit in a core's cache
 NARROW, PIECES, BLOCK = 128, 8, 64  # minimum columns of a product; desired work items; minimum channels per work item
 FEW = 16  # minimum rows of a product
-DEEP = 32  # rows of columns from which a product reaches full speed
-LANES = 8  # images that are interleaved, if a tile has as many images and a line has at most half as many columns
+DEEP = 32  # minimum number of rows of the unrolled columns for which a product reaches full speed
+# The number of interleaved images, if a tile has more images and a line has at most 4 columns.
+LANES = 8
 _NO_SUMS = np.empty((0, 0, 0, 0), np.float32)
-PARTIAL = 1 << 21  # maximum elements of all partial sums of a weight's gradient
+PARTIAL = 1 << 21  # maximum total number of elements in the partial sums of a weight's gradient
 
 
 def takes(x: Array, other: Array, multiplications: int) -> bool:

@@ -289,7 +289,7 @@ def _scatter_lanes(matrix, y, group, images, outs):
 
 @_part
 def _padded_images(images, lanes):
-    """Return the number of images with columns, including missing ones, if ``lanes`` images are interleaved."""
+    """Return the number of images with columns, rounded up to a multiple of ``lanes`` if images are interleaved."""
     return -(-images // lanes) * lanes
 
 

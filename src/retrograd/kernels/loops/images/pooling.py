@@ -18,7 +18,7 @@ from ...runtime.result_arrays import empty
 from ...runtime.threads import launch
 from .three_axes import Window3, in_three_axes
 
-TABLED = 1 << 12  # elements read by windows up to which tables of positions are fastest for sums
+TABLED = 1 << 12  # maximum number of elements read by all windows for which tables of positions are fastest for sums
 
 
 def takes(x: Array, window: Any, least: int = SEVERAL) -> bool:
@@ -62,7 +62,8 @@ class _Layout(NamedTuple):
     """The shapes of results, and of all arrays as planes, for windows over ``(N, C, *size)``."""
 
     outer: tuple[int, ...]  # the shape with one element per window
-    inner: tuple[int, ...]  # the shape of the array that windows read
+    # the shape of the array that windows read
+    inner: tuple[int, ...]
     windows: tuple[int, ...]
     places: tuple[int, ...]
     work: int  # operations per plane

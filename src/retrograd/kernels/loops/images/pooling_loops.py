@@ -59,7 +59,7 @@ def max_among(x: np.ndarray, places: np.ndarray, index: np.ndarray, start: int, 
 
 @_inlined
 def _larger(new: float, number: int, best: float, won: int) -> tuple[float, int]:
-    """Return the larger of two numbers and its index: for equal numbers the lower index, for NaN the last one."""
+    """Return the larger of two numbers and its index: for equal numbers the lower index, for NaN the last index."""
     better = (new > best) | (new != new)
     return new if better else best, number if better else won
 
@@ -99,7 +99,7 @@ def _max_pool_backward_in_pairs(g: np.ndarray, winners: np.ndarray, dx: np.ndarr
 def _max_of_columns(
     x: np.ndarray, window: Window, plane: int, row: int, columns: np.ndarray, numbers: np.ndarray
 ) -> bool:
-    """Find the maximum of each column of x in the rows of a window, and its index; return False without such a row."""
+    """Find the maximum of each column of x in a window's rows, and its index; return False if no row is inside x."""
     kernel, stride, padding, dilation, _ = window
     found = False
     for u in range(kernel[0]):
@@ -132,8 +132,8 @@ def _merge_apart(
 
 @apart
 def _merge(new: np.ndarray, numbers: np.ndarray, stride: int, number: int, best: np.ndarray, won: np.ndarray) -> None:
-    """Replace maxima by larger elements of columns: for equal numbers the lower index, for NaN the higher one."""
-    if stride == 1:  # strides that are constants are vectorized
+    """Replace maxima by larger elements of columns: for equal numbers the lower index, for NaN the higher index."""
+    if stride == 1:  # LLVM vectorizes the loop only for constant strides
         _merge_apart(new, numbers, 1, number, best, won)
     elif stride == 2:
         _merge_apart(new, numbers, 2, number, best, won)

@@ -14,7 +14,7 @@ from ....core.arrays import Array
 from ... import SEVERAL, WORTH_SHARING, compiled, loop
 from ...runtime.threads import launch
 
-POINTS = 256  # points of a block
+POINTS = 256  # number of points in a block
 PIECES = 16  # minimum number of work items of the transpose, unless there are fewer channels
 MODES = {"nearest": 0, "bilinear": 1, "bicubic": 2}
 PADDINGS = {"zeros": 0, "border": 1, "reflection": 2}

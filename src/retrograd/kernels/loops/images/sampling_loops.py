@@ -12,7 +12,7 @@ import numpy as np
 from ...runtime.numba_functions import njit
 from ...runtime.thread_protocol import shared
 
-BLOCK = 256  # points, whose positions and weights fit in a core's cache
+BLOCK = 256  # number of points in a block, whose positions and weights fit in a core's cache
 NEAREST, BILINEAR, BICUBIC = range(3)
 ZEROS, BORDER, REFLECTION = range(3)
 
@@ -108,7 +108,7 @@ def _terms(
     weight: np.ndarray,
     slope: np.ndarray,
 ) -> None:
-    """``_along`` for all axes; with three axes, positions outside have weight 0, also where the weight is NaN."""
+    """``_along`` for all axes; with three axes, positions outside have weight 0, even where the weight is NaN."""
     axes = len(size)
     for axis in range(axes):
         where = points[:, axes - 1 - axis]

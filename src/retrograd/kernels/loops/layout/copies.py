@@ -20,7 +20,7 @@ from ...runtime.threads import in_shares, launch
 from .lanes import WORDS
 
 LINE = 16  # minimum number of contiguous elements for a copy line by line
-TILE = 128  # elements of a tile along each of two dimensions that are in different memory order
+TILE = 128  # side of a tile, in elements, of two dimensions whose memory order differs between the arrays
 # Loops that convert half precision, by the dtypes' letters (E is bfloat16), and the words that they convert.
 _HALF_LOOPS: dict[str, tuple[str, type, type]] = {
     "fe": ("narrow", np.float32, np.uint16),
@@ -120,7 +120,7 @@ def _is_transposed(x: Array) -> bool:
 
 
 def _fill_lines(out: Array, x: Array) -> bool:
-    """Copy lines that are contiguous in both arrays, or in x reversed or one repeated element; else return False."""
+    """Copy lines; return False unless lines are contiguous in ``out``, and in x contiguous, reversed or one element."""
     item, length, way = x.itemsize, x.shape[-1], x.strides[-1] // x.itemsize
     if not _are_words(x, out) or length < LINE or out.strides[-1] != item or x.strides[-1] not in (item, 0, -item):
         return False

@@ -1,7 +1,7 @@
 """The compiled loops of copies: conversions of half precision (passed as bits), transposition, and copies of lines.
 
 Conversions follow Giesen's "Half to float done quic". Numbers below the smallest normal float16 are rounded by adding a
-power of two whose last bit is that of the smallest float16.
+power of two whose last bit has the value of the smallest float16.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from ....core.arrays import Array
 from ... import USEFUL, compiled, loop, or_reference
 from ...runtime.threads import launch
 
-BLOCK = 1 << 13  # elements of a block
+BLOCK = 1 << 13  # number of elements in a block
 
 
 @or_reference

@@ -22,9 +22,9 @@ from ...runtime.threads import launch
 from .products import dot as product
 
 BLOCK = 32  # number of integers that share one scale
-FEW = 6  # rows of the other factor up to which loops are faster than BLAS and the expansion
-SHARED = 1 << 15  # numbers that a thread reads at least
-CHUNK = 1 << 19  # numbers that are expanded at once
+FEW = 6  # maximum rows of the other factor for which loops are faster than expanding and calling BLAS
+SHARED = 1 << 15  # minimum number of elements that a thread reads
+CHUNK = 1 << 19  # number of elements that are expanded at once
 _MODULE = "loops.matrices.product_loops"
 _LOOPS = {"E": "bfloat16_rows", "e": "float16_rows", "b": "block_rows"}  # the loops by the dtype's character
 
@@ -47,7 +47,7 @@ def expanded(w: Array, scales: Array, dtype: DType = float32) -> Array:
 def dot(x: Array, w: Array, scales: Array) -> Array:
     """Return ``x @ w.T`` for an x of float32 or float64."""
     if x.shape[1] != w.shape[1]:
-        raise ValueError(f"the axis of length {x.shape[1]} is multiplied with one of {w.shape[1]}")
+        raise ValueError(f"expected rows of {w.shape[1]} elements to multiply with w.T, got rows of {x.shape[1]}")
     if len(x) <= FEW and x.dtype == float32 and type(x) is ndarray and _fits(w, scales):
         stored = (w, scales.view(np.uint16)) if scales.shape[1] else (w.view(np.uint16),)
         out = empty((len(x), len(w)), float32)

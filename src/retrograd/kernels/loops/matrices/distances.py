@@ -13,7 +13,7 @@ from ...runtime.threads import launch
 
 
 def takes(x: Array) -> bool:
-    """Return whether to use the loops: for enough float32 or float64 numbers in all differences."""
+    """Return whether to use the loops: float32 or float64, with enough elements in the differences of all pairs."""
     return type(x) is ndarray and x.dtype.char in "fd" and len(x) * x.size >= USEFUL and compiled() is not None
 
 

@@ -19,7 +19,7 @@ from ...runtime.result_arrays import empty
 from ...runtime.threads import launch
 from . import compact, products
 
-SHARED = 1 << 15  # pairs that a thread writes at least
+SHARED = 1 << 15  # minimum number of pairs that a thread writes
 _MODULE = "loops.matrices.product_loops"
 
 
@@ -43,7 +43,7 @@ def _product(x: Array, y: Array, bias: Array | None = None, rounds: bool = True)
     """Return the product by tiles of pairs; None if other methods are faster or the loop is missing."""
     (m, k), n = x.shape, y.shape[1]
     if k != len(y):
-        return None  # the product in float32 will raise the error
+        return None  # the caller then computes the product in float32, which raises the error
     threads = count()
     x_turned, y_turned = not x.flags.c_contiguous, not y.flags.c_contiguous
     plan = products.planned(m, (k + 1) // 2, n, x_turned, y_turned, "f", threads)

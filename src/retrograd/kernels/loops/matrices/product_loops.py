@@ -154,7 +154,7 @@ def pair_product(x, x_turned, y, y_turned, out, block, how, taken, cuts, narrow,
 # to float32 in a register, since such a product is limited by the bytes that it reads from memory.
 
 BLOCK = 32  # number of integers that share one scale
-_LANES = 16  # sums that are accumulated separately: one or several registers of floats
+_LANES = 16  # number of sums that are accumulated separately, in one or several vector registers
 
 
 @intrinsic

@@ -24,19 +24,20 @@ from ...runtime.cores import count
 from ...runtime.result_arrays import empty
 from ...runtime.threads import PARTS, in_shares, launch, launch_products
 
-USEFUL = 1 << 18  # multiplications from which several threads are faster
+USEFUL = 1 << 18  # minimum number of multiplications for which several threads are faster than one
 LINES = 64  # minimum rows per thread of a matrix that is multiplied with one vector
-STACKED = 1 << 21  # multiplications of a stack of products from which several threads are faster
-BLOCK = 48  # rows or columns of a block of the result: a multiple of the tile sizes of BLAS's inner loops
-SMALL = 1_000_000  # multiplications up to which OpenBLAS does not pack
+STACKED = 1 << 21  # minimum number of multiplications of a stack of products for which several threads are faster
+BLOCK = 48  # rows or columns in a block of the result: a multiple of the tile sizes of BLAS's inner loops
+SMALL = 1_000_000  # maximum number of multiplications for which OpenBLAS does not pack
 THIN, SKINNY = 32, 128  # smaller side of the result: up to THIN packing is never worthwhile, up to SKINNY sometimes
-LIGHT = 10_000  # multiplications per element along the other axis up to which skinny results are not packed
-TILED = 1 << 23  # multiplications from which register tiles are used
-NARROW = 64  # rows, columns or inner length below which register tiles are not used
-SHALLOW = 128  # inner length up to which smaller products need no packing
-TALL = 64  # rows from which rows are divided among threads even if there are more columns, as in updates of a weight
-WIDE = 64  # bytes of a vector register from which tiles are faster than BLAS; such processors have 32 registers
-ALONE = 1 << 19  # elements that a thread packs at once
+LIGHT = 10_000  # skinny results are packed only for more multiplications per element along the longer axis
+TILED = 1 << 23  # register tiles of shared packed factors are used for more multiplications
+NARROW = 64  # minimum of rows, columns and inner length for which register tiles are used
+SHALLOW = 128  # maximum inner length for which products below TILED need no packing
+# With at least this many rows, threads share the rows even if there are more columns, as in updates of a weight.
+TALL = 64
+WIDE = 64  # bytes of the vector registers with which tiles beat BLAS; processors with them have 32 registers
+ALONE = 1 << 19  # number of elements that a thread packs at once
 ROWS, COLUMNS = 8, 48  # a thread computes a multiple of this many rows and columns of the result
 FINEST = 1 << 19  # minimum number of multiplications per thread
 WHOLE, SINGLY = 0, 1  # multiply a part by BLAS: in one call, or in one call per block
@@ -204,8 +205,8 @@ def planned(m: int, k: int, n: int, x_turned: bool, y_turned: bool, kind: str, t
 
 
 def smaller(m: int, k: int, n: int, x_turned: bool, y_turned: bool, kind: str) -> tuple[int, int, int, int, int]:
-    """Return the plan of a smaller product: the number of blocks, the minimum number per thread, their length, the
-    number of parts per thread, and the method of multiplication.
+    """Return the plan of a product below ``TILED``: the number of blocks, the minimum number per thread, their length,
+    the number of parts per thread, and the method of multiplication.
     """
     shortest, longest = sorted((m, n))
     if _vectors_are_wide() and k <= SHALLOW and shortest >= ROWS and not y_turned:
@@ -222,14 +223,14 @@ def smaller(m: int, k: int, n: int, x_turned: bool, y_turned: bool, kind: str) -
 
 
 def by_rows(m: int, n: int, how: int) -> bool:
-    """Return whether a smaller product is divided by rows of the result, not by columns."""
+    """Return whether a product below ``TILED`` is divided by rows of the result, not by columns."""
     return m >= n or how == STRAIGHT and m >= TALL
 
 
 def _shared_out(m: int, k: int, n: int, threads: int) -> tuple[int, Any]:
     """Return the number of column ranges of the result, and the boundaries of the blocks of rows for threads.
 
-    A thread packs the columns of a range of one factor and reads rows of the other; the number of threads per range
+    A thread packs a range of columns of one factor and reads rows of the other factor; the number of threads per range
     minimizes this memory traffic. Blocks become smaller toward the end, so that all threads finish together.
     """
     divisors = [groups for groups in range(1, threads + 1) if threads % groups == 0]
@@ -257,7 +258,7 @@ def always_packs() -> bool:
 
 
 def small_block(shortest: int, k: int, rows_by_rows: bool) -> int:
-    """Return the block size of the result up to which OpenBLAS does not pack the matrices.
+    """Return the largest block size of the result for which OpenBLAS does not pack the matrices.
 
     Return 0 if packing is faster: for large results, and for ``x @ y.T`` with a short inner dimension.
     """
@@ -270,7 +271,7 @@ def small_block(shortest: int, k: int, rows_by_rows: bool) -> int:
 def part_of(longest: int, each: int) -> int:
     """Return the size of equal parts, one per thread; each row or column takes ``each`` multiplications.
 
-    OpenBLAS rounds differently in parts too small for packing, so there are fewer parts then, unless it always packs.
+    OpenBLAS rounds differently in parts too small for packing, so parts are not made so small, unless it always packs.
     """
     blocks = -(-longest // BLOCK)
     for threads in range(count(), 1, -1):

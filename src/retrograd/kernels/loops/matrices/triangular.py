@@ -12,8 +12,8 @@ from ....core.arrays import Array
 from ....core.arrays.blas import beside_pool, openblas
 from ....core.arrays.layout import broadcast_shapes, place_of
 
-LEAST = 8  # rows from which one BLAS call per matrix is faster than NumPy's solver for all matrices
-ROW_MAJOR, LEFT = 101, 141  # CblasRowMajor, CblasLeft
+LEAST = 8  # minimum number of rows for which one BLAS call per matrix is faster than NumPy's solver
+ROW_MAJOR, LEFT = 101, 141  # CblasRowMajor and CblasLeft of CBLAS's header
 UPPER, LOWER, AS_IS, TURNED, READ, UNIT = 121, 122, 111, 112, 131, 132
 _LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}
 _REAL = {"f": ctypes.c_float, "d": ctypes.c_double}

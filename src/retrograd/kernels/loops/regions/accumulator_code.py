@@ -25,9 +25,9 @@ from __future__ import annotations
 
 from ..elements import fused_steps as steps
 
-WORDS = 3  # words of a row: the operation, and two slots
-VECTORS = 8  # vectors of the accumulator
-STILL_BYTES = 8 * 64  # bytes of a temporary
+WORDS = 3  # number of words in a row: the operation, and two slots
+VECTORS = 8  # number of vectors in the accumulator
+STILL_BYTES = 8 * 64  # bytes of a temporary vector
 
 MODES = MOVING, STILL, SINGLE = range(3)
 

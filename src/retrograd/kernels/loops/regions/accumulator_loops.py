@@ -160,7 +160,7 @@ class _Loop:
         return builder.call(function, [x])
 
     def chosen(self, held: Sequence[ir.Value], first: int, second: int) -> list[ir.Value]:
-        """Return the elements of one operand where the accumulator is not 0, otherwise those of the other."""
+        """Return the elements of one operand where the accumulator is not 0, elsewhere of the other operand."""
         operands = [self.operand(word, mode) for word, mode in zip(self.words, (first, second), strict=True)]
         zero = self.number(0.0)
         return [

@@ -7,11 +7,11 @@ of them is the arena, which begins with ``STATUS`` and memory of the loop.
 
 from __future__ import annotations
 
-AXES = 4  # axes of an elementwise step or a copy
-LANES = 512  # numbers of a register
-GROUPED = 64  # length of the last axis below which a register contains several rows, neighbors along the third axis
-SHORT_ROW = 16  # elements of a row below which neighboring rows are loaded and stored by one loop
-HEADER = 2  # words before the first step: the number of words, and the number of buffers (the code is one more)
+AXES = 4  # number of axes of an elementwise step or a copy
+LANES = 512  # number of elements in a register
+GROUPED = 64  # if the last axis is shorter, a register contains several rows, which are neighbors along the third axis
+SHORT_ROW = 16  # shorter rows are loaded and stored together with their neighbors, by one loop
+HEADER = 2  # words before the first step: the number of words, and the number of buffers without the code itself
 
 # The words of each step, after the operation and the number of words. A type is FLOAT32 or FLOAT64.
 # FLAT: type, slots, conversions, elements, the word where slots begin; constants; slots (buffer, offset); conversions;
@@ -44,7 +44,7 @@ HEADER = 2  # words before the first step: the number of words, and the number o
 # RATES: pow, type, and buffer and offset of 7 numbers: Adam's step size and epsilon, step, lr, beta1, beta2, eps
 MAP, CALL, ADD_UP, PRODUCT, COPY, FILL, CHECK, CHECK_FLOAT = range(8)
 SEPARATE, TAKE, PUT, ADD_AT, RATES, NUMBER, BEGIN, AGAIN, GEMM, FLAT = range(8, 18)
-FLOAT32, FLOAT64 = 4, 8  # the bytes of an element
+FLOAT32, FLOAT64 = 4, 8  # the numbers of the types are the bytes of an element
 
 MAX_MULTIPLICATIONS = 1 << 13  # maximum multiplications of a PRODUCT; for larger products a GEMM, by BLAS, is faster
 
@@ -58,5 +58,5 @@ BUFFERS = 64  # the addresses of buffers
 MAX_BUFFERS = 256
 ARGUMENTS = BUFFERS + 8 * MAX_BUFFERS  # the addresses that a NumPy loop receives, or the slots of a MAP
 MAX_SLOTS = 64
-HEAD = ARGUMENTS + 8 * MAX_SLOTS  # the arrays of the arena and registers follow
+HEAD = ARGUMENTS + 8 * MAX_SLOTS  # end of this memory; the arrays and registers of the arena follow
 REGISTER = 8 * LANES + 128  # bytes between registers: no power of two, for which cache lines would conflict

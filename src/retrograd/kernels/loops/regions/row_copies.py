@@ -15,7 +15,7 @@ from ...tiles.tiles import WORD, size_of
 from ..elements.basic_loops import _compiled
 
 _step = _compiled()
-_SIDE = 8  # rows and columns of a block that is transposed in registers
+_SIDE = 8  # number of rows and of columns in a block that is transposed in registers
 _turn: Callable[..., None] = turner(lambda size: _SIDE)
 _size_of: Callable[..., int] = size_of
 
@@ -55,7 +55,7 @@ def _mover(wide: int, scale: int) -> Callable[..., int]:
 
 
 def _copier(scale: int) -> Callable[..., None]:
-    """Return a function that copies rows from elements that are ``scale`` elements apart to adjacent ones."""
+    """Return a function that copies rows from elements that are ``scale`` elements apart to adjacent elements."""
 
     def by_vectors(wide: int) -> Callable[..., None]:
         move = _mover(wide, scale)
@@ -68,7 +68,7 @@ def _copier(scale: int) -> Callable[..., None]:
                 while done < size - each:
                     move(out + done, x + scale * done, number)
                     done += each
-                move(out + size - each, x + scale * (size - each), number)  # may overlap the vector before
+                move(out + size - each, x + scale * (size - each), number)  # may overlap the previous vector
                 out, x = out + out_outer, x + x_outer
 
         compiled: Callable[..., None] = _step(copy)

@@ -1,5 +1,5 @@
 """Attention, recurrent layers, lookups and CTC alignments.
 
-``recurrent`` runs the steps of an LSTM or GRU, ``lookups`` are embeddings, ``alignments`` the sums of CTC. Only ``ops``
-calls them.
+``recurrent`` runs the steps of an LSTM or GRU, ``lookups`` reads tables such as embeddings, ``alignments`` computes the
+sums of CTC. Only ``ops`` calls these modules.
 """

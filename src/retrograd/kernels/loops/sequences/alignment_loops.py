@@ -91,7 +91,7 @@ def ctc_backward(
     start: int,
     stop: int,
 ) -> None:
-    """Add the gradient to dx, which is 0; a loss of NaN marks a sequence without a gradient."""
+    """Add the gradient to dx, which contains zeros; a loss of NaN marks a sequence without a gradient."""
     width, classes = labels.shape[1], log_probs.shape[2]
     after = np.empty(width + 2, np.float32)  # two unreachable places after the last
     ahead = np.empty(width, np.float32)

@@ -10,8 +10,8 @@ from ....core.arrays import Array
 from ... import compiled, loop, suits
 from ...runtime.threads import launch
 
-WORTHWHILE = 1 << 7  # steps times places from which the loops gain more time than their call costs
-SHARED = 1 << 12  # minimum steps times places per thread
+WORTHWHILE = 1 << 7  # minimum product of steps and places for which the loops save more time than their call costs
+SHARED = 1 << 12  # minimum product of steps and places per thread
 
 
 def takes(log_probs: Array, labels: Array) -> bool:

@@ -18,8 +18,8 @@ from ...runtime.threads import launch, launch_products
 
 NO_MASK, CHOOSING, ADDED = 0, 1, 2  # kinds of masks: none, bool, added to the scores
 
-PAIRED = 1 << 10  # scores from which products of pairs save more time than packing the pairs costs
-MANY = 1 << 5  # scores from which the loops gain more time than their call costs
+PAIRED = 1 << 10  # minimum number of scores for which products of pairs save more time than packing costs
+MANY = 1 << 5  # minimum number of scores for which the loops save more time than their call costs
 
 
 def takes(q: Array, k: Array, v: Array, mask: Array | None) -> bool:

@@ -17,8 +17,8 @@ from ..elements.scalar_functions import exp
 from .attention import ADDED, CHOOSING
 from .common import copy, matrix_at
 
-BLOCK = 64  # rows of scores that are in memory at a time
-FEW = 4  # rows up to which keys and values are not packed, since packing costs more than the products
+BLOCK = 64  # number of rows of scores that are in memory at a time
+FEW = 4  # for at most this many rows, packing keys and values would take longer than the products
 _APART = 16  # padding between the rows of a block, so that columns do not conflict in the cache
 
 

@@ -28,6 +28,6 @@ def matrix_at(address, rows, columns, number):
 
 @_loop
 def copy(row, out):
-    """Fill ``out`` from a vector that may be longer; an ``out`` of uint16 is of bfloat16."""
+    """Fill ``out`` from a vector that may be longer; an ``out`` of uint16 contains bfloat16 numbers."""
     for j in range(out.size):
         out[j] = like(row[j], out)

@@ -56,7 +56,7 @@ def cross_entropy(
     start: int,
     stop: int,
 ) -> None:
-    """Compute unweighted losses; ``whole`` is the sum of the class weights, which may be empty if not given."""
+    """Compute unweighted losses; ``whole`` is the sum of the class weights, whose array is empty if none are given."""
     number = x.dtype.type
     for n in range(start, stop):
         largest = _largest(x[n])
@@ -150,7 +150,7 @@ def class_margins(
                 base = margin - row[target]
                 for j in range(row.size):
                     hinge = base + row[j]
-                    if not (mine[j] or hinge <= 0):  # also a hinge of NaN
+                    if not (mine[j] or hinge <= 0):  # the test also passes if hinge is NaN
                         total += hinge
                         if hinge > 0:
                             slope[j] += 1

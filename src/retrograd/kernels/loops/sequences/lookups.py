@@ -67,7 +67,8 @@ def cross_entropy(x: Array, index: Any, class_weight: Any, smoothing: float) -> 
     n, classes = x.shape
     rows = empty((2 if smoothing else 1, n), x.dtype)
     top, total = empty((n, 1), x.dtype), empty((n, 1), x.dtype)
-    whole = float(class_weight.sum() if smoothing and class_weight is not None else classes)  # read only with smoothing
+    # The loop reads ``whole`` only with smoothing.
+    whole = float(class_weight.sum() if smoothing and class_weight is not None else classes)
     arguments = x, _numbers(index), _vector(class_weight, x), whole, smoothing > 0, rows, top, total
     launch(loop("loops.sequences.lookup_loops", "cross_entropy"), n, _least(x), *arguments)
     return rows[0], rows[1] if smoothing else None, top, total
@@ -78,7 +79,7 @@ def class_margins(
 ) -> tuple[Array, Array] | None:
     """Return the loss of each row, and its derivatives divided by ``divisor``; None to use the reference.
 
-    ``index`` has the targets of each row; those below 0 do not count.
+    ``index`` has the targets of each row; targets below 0 are ignored.
     """
     if not takes_logits(x, index, 0):
         return None

@@ -1,4 +1,4 @@
-"""The compiled loops of recurrent layers: all steps of a block of rows of the batch, then those of the next block.
+"""The compiled loops of recurrent layers: all steps of a block of rows of the batch, then all steps of the next block.
 
 The notation is that of ops/nn/recurrent; bias vectors are passed even if a layer has none.
 """
@@ -15,7 +15,8 @@ from .common import copy
 from .recurrent import BLOCK
 
 _APART = 16  # padding between the rows of a block, so that columns do not conflict in the cache
-_MOST = 2 * BLOCK  # rows processed together, so that weights, which fill the cache, are read once for all of them
+# The maximum number of rows processed together: the weights, which fill the cache, are read once for all these rows.
+_MOST = 2 * BLOCK
 
 
 @_compiled()

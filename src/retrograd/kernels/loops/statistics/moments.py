@@ -14,13 +14,14 @@ from ....core.arrays import Array
 from ... import SEVERAL, USEFUL, compiled, loop, or_reference
 from ...runtime.threads import launch
 
-BLOCK = 1 << 14  # elements of a block if a whole array is summed
+BLOCK = 1 << 14  # number of elements in a block if a whole array is summed
 
 
 @or_reference
 def squares(x: Array, dim: tuple[int, ...] | None, keepdim: bool, centred: bool) -> Any:
     """Return ``sum(x^2)`` or ``sum((x - mean)^2)``, over all or the last dimension; None to use the reference."""
-    least = SEVERAL if centred else USEFUL  # the reference for the sum of squares is a single product
+    # The reference for sums of squares, which needs only x * x, is fast for arrays below USEFUL.
+    least = SEVERAL if centred else USEFUL
     if type(x) is not ndarray or x.size < least or x.dtype.char not in "fd" or not x.flags.c_contiguous:
         return None
     whole = dim is None or len(dim) == x.ndim

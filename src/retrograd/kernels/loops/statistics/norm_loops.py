@@ -19,7 +19,7 @@ _SMALL = 1e-30
 
 @njit(inline="always")
 def _standardize(x: np.ndarray, m: int, r: float, out: np.ndarray) -> None:
-    """``(x - m) * r``."""
+    """``(x - m) * r`` for a mean m and r = 1 / standard deviation."""
     if r > _SMALL:
         m32, r32 = f(m), f(r)
         for j in range(len(x)):
@@ -199,7 +199,7 @@ def group_norm_backward(
                 d[j] = r * (g[j] * factor - level32 - h[j] * along32)
 
 
-# Channels (N, C, M), also of bfloat16, which is given as uint16
+# Channels (N, C, M), of float32 or of bfloat16, which is given as uint16
 
 
 @shared("contract")

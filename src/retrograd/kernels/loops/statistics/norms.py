@@ -17,9 +17,10 @@ from ... import WORTH_SHARING, loop, shaped, shortest
 from ...runtime.result_arrays import empty
 from ...runtime.threads import launch
 
-BLOCK = 64  # rows whose contributions to the gradients of weight and bias one thread sums, in order
-SHORTEST = 16  # elements of one channel of one image from which the loops along them are fast
-FEW = 1 << 13  # elements of a batch below which NumPy's overhead is larger than that of slow loops
+BLOCK = 64  # number of rows whose contributions to the gradients of weight and bias one thread sums, in order
+SHORTEST = 16  # minimum elements of one channel of one image for which loops along these elements are fast
+# For batches with fewer elements, even slow loops are faster than NumPy, whose overhead dominates.
+FEW = 1 << 13
 
 
 def _or(value: Any, number: float, *shape: int) -> Any:
@@ -126,7 +127,7 @@ class Groups:
 
 
 class Channels:
-    """Normalization over the batch and all elements of each channel, with a weight per channel; also of bfloat16."""
+    """Normalization over the batch and all elements of each channel, with a weight per channel; bfloat16, too."""
 
     def normalize(self, x: Array, w: Array, b: Array, eps: float, moments: Any = None) -> tuple[Array, Array, Array]:
         channels, out = x.shape[1], empty(x.shape, x.dtype)

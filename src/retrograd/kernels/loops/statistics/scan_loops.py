@@ -15,7 +15,7 @@ from ...runtime.numba_functions import njit
 from ...runtime.thread_protocol import shared
 from ..elements.scalar_functions import exp_down, log1p_down
 
-_ROWS, _COLUMNS = 4, 512  # lanes that are processed together
+_ROWS, _COLUMNS = 4, 512  # number of lanes that are processed together: rows, or adjacent columns
 
 
 @njit(inline="always")
@@ -97,14 +97,14 @@ def recurrences(total: float, x: float, y: float) -> float:
 @_scan
 @njit(inline="always")
 def log_sums(total: float, x: float, y: float) -> float:
-    """log(e^total + e^y), also for equal infinities, whose difference is NaN."""
+    """log(e^total + e^y), even for equal infinities, whose difference is NaN."""
     away = -abs(total - y)
     return total + y if away != away else (total if total > y else y) + log1p_down(exp_down(away))
 
 
 @shared(noalias=True)
 def products_of_others(x: np.ndarray, out: np.ndarray, length: int, after: int, start: int, stop: int) -> None:
-    """Compute the product of the preceding elements, then multiply by that of the following elements."""
+    """Compute the product of the preceding elements, then multiply by the product of the following elements."""
     totals = np.empty(_COLUMNS, np.float64)
     lane = start
     while lane < stop:

@@ -19,8 +19,8 @@ from ... import SEVERAL, USEFUL, compiled, loop, or_reference
 from ...runtime.result_arrays import empty
 from ...runtime.threads import launch
 
-LEAST = 1 << 10  # elements from which a loop is faster than one NumPy call
-LEADING = 64  # largest count for which the position of a new element is found by linear search
+LEAST = 1 << 10  # minimum number of elements for which a loop is faster than one NumPy call
+LEADING = 64  # maximum ``count`` of ``leading``: the position of a new element is found by linear search
 
 
 def _takes(kinds: str, *arrays: Array, least: int = LEAST) -> bool:
@@ -45,7 +45,7 @@ def _launch(name: str, out: Array, dim: int, arrays: tuple[Array, ...], *more: o
 def scanning(name: str, kinds: str = "fd") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorate a scan of arrays of one shape along ``dim``, from the last element on if ``backward``.
 
-    If there are two arrays, the first has the factors; a factor between two elements has the index of the later one.
+    The first of two arrays has the factors; a factor between two elements has the index of the later element.
     """
 
     def enter(reference: Callable[..., object]) -> Callable[..., Any]:
@@ -80,7 +80,7 @@ def of_others(reference: Callable[..., object]) -> Callable[..., Any]:
 
 @or_reference
 def foremost(x: Array, dim: int, largest: bool) -> Any:
-    """Return ``x.argmax(dim)`` or ``x.argmin(dim)``, or None for the last dimension, or to use the reference."""
+    """Return ``x.argmax(dim)`` or ``x.argmin(dim)``, or None to use the reference, as for the last dimension."""
     if dim == x.ndim - 1 or not _takes("fdbhilBH", x):
         return None
     out = np.empty(x.shape[:dim] + x.shape[dim + 1 :], np.int64)

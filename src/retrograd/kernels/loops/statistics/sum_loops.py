@@ -8,7 +8,7 @@ from ...runtime.numba_functions import njit
 from ...runtime.thread_protocol import shared
 from ..elements.basic_loops import _sum
 
-_BLOCK = 256  # elements that are summed in any order
+_BLOCK = 256  # number of elements in a block, whose order of summation is left to LLVM
 
 
 @shared()

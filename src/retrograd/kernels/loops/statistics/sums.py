@@ -18,8 +18,8 @@ from ... import WORTH_SHARING, compiled, loop, or_reference
 from ...runtime.threads import launch
 from ..elements.ufuncs import reduced
 
-PART = 1 << 14  # elements of each part in which a row is summed
-SHORT = 64  # elements of a row up to which the reference is as fast
+PART = 1 << 14  # number of elements in each part of a row that is summed separately
+SHORT = 64  # maximum row length for which the reference is as fast as the loop
 
 
 @or_reference
@@ -31,7 +31,7 @@ def summed(x: Array, dim: tuple[int, ...] | None, keepdim: bool) -> Any:
         return None
     gone = set(range(x.ndim) if dim is None else dim)
     kept = next((axis + 1 for axis in reversed(range(x.ndim)) if axis not in gone), 0)
-    length = prod(x.shape[kept:])  # elements of a row
+    length = prod(x.shape[kept:])  # number of elements in a row
     parts = _parts("sums", x, length)
     if parts is None:
         return None
