@@ -25,7 +25,7 @@ e, inf, nan, pi, newaxis = _math.e, _math.inf, _math.nan, _math.pi, None
 
 
 def _extension(name: str, signatures: str, further: dict[str, _Callable[..., _Tensor]]) -> _ModuleType:
-    """Return a module of the standard's extension ``name``, which ``import`` finds."""
+    """Create and register the module of the standard's extension ``name``, so that ``import`` finds it."""
     module = _ModuleType(f"{__name__}.{name}", f"The extension ``{name}`` of the array API standard on Tensors.")
     module.__dict__.update(_table.functions_of(signatures, name), **further)
     _sys.modules[module.__name__] = module

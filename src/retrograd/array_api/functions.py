@@ -280,7 +280,7 @@ def diff(
 
 
 def unique_values(x: Tensor, /) -> Tensor:
-    """Return each distinct element once, in ascending order, on which scikit-learn relies."""
+    """Return each distinct element once, in ascending order; scikit-learn relies on the order."""
     return as_tensors(np.unique(x))
 
 
@@ -376,7 +376,8 @@ def rfftfreq(n: int, /, *, d: float = 1.0, dtype: PublicDType | None = None, dev
 class Special:
     """SciPy's special functions as an extension of the namespace, where SciPy looks for them.
 
-    With ``SCIPY_ARRAY_API=1``, ``scipy.special`` and the distributions of ``scipy.stats`` get gradients by it.
+    With ``SCIPY_ARRAY_API=1``, ``scipy.special`` and the distributions of ``scipy.stats`` call these functions, so that
+    gradients flow through them.
     """
 
     def __getattr__(self, name: str) -> Callable[..., Tensor]:
