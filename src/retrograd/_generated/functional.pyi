@@ -808,8 +808,8 @@ def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
 def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: builtins.float = 0, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: builtins.str = 'mean') -> Tensor:
     """``1 - cos(x1, x2)`` where the target is 1, ``max(0, cos(x1, x2) - margin)`` where it is -1.
 
-    Derivative: that of the formula, and at the kink that above it; finite at zero vectors, since 1e-12 is added to
-    squared norms.
+    Derivative: that of the formula, at the kink the derivative from above; finite at zero vectors, since 1e-12 is added
+    to squared norms.
     Shape: inputs ``(N, D)`` or ``(D,)``, target ``(N,)`` or 0-d; the result is 0-d, or with reduction ``"none"`` has
     the target's shape.
     Dtype: real floating.
@@ -1101,7 +1101,7 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
         IndexError: a number is out of range.
         ValueError: the mode is unknown, or input, offsets and per_sample_weights do not match in shape.
         NotImplementedError: ``per_sample_weights`` are given with a mode other than sum.
-        RuntimeError: a number is out of range, weight is not floating, the input not of integers,
+        RuntimeError: a number is out of range, weight is not floating, the input does not hold integers,
             ``per_sample_weights`` have another dtype than weight, or ``offsets`` do not start at 0 or decrease.
 
     >>> F.embedding_bag(rg.tensor([[0, 1]]), rg.tensor([[1.0, 2.0], [3.0, 4.0]]), mode="sum")
@@ -1948,7 +1948,7 @@ def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: 
     Args:
         input1, input2: x1 and x2.
         target: y, of 1 and -1.
-        margin: pairs whose difference exceeds it in the right direction have no loss.
+        margin: a pair has no loss if x1 and x2 differ by more than the margin in the right direction.
         size_average: deprecated, use ``reduction``.
         reduce: deprecated, use ``reduction``.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
@@ -2601,7 +2601,7 @@ def one_hot(*, input: Tensor, num_classes: builtins.int = -1) -> Tensor:
             [0, 0, 1]])
     """
 def pad(input: Tensor, pad: Size, mode: builtins.str = 'constant', value: Number | None = None) -> Tensor:
-    """``value``, or elements of the input, around it; ``pad`` is (left, right) of the last dimension, then of others.
+    """``value``, or copied elements, around the input; ``pad`` is (left, right) of the last dimension, then of others.
 
     Derivative: the part of g at the input's position, 0 for cropped elements; for modes other than constant, g of the
     padding is added to the elements that it was copied from.

@@ -2234,7 +2234,7 @@ class TensorMethods:
         """``input / other``, elementwise.
 
         Derivative: input: ``g / other``; other: ``-g * input / other^2``; infinite or NaN where other is 0. With a
-        rounding mode zero.
+        rounding mode, both are zero.
         Shape: any; the arguments broadcast, and the result has their common shape.
         Dtype: PyTorch's result type of both; integers become the default dtype, but stay integers with a rounding mode.
 
@@ -2258,7 +2258,7 @@ class TensorMethods:
         """``input / other``, elementwise.
 
         Derivative: input: ``g / other``; other: ``-g * input / other^2``; infinite or NaN where other is 0. With a
-        rounding mode zero.
+        rounding mode, both are zero.
         Shape: any; the arguments broadcast, and the result has their common shape.
         Dtype: PyTorch's result type of both; integers become the default dtype, but stay integers with a rounding mode.
 
@@ -2802,7 +2802,7 @@ class TensorMethods:
     def fmod(self, other: Operand) -> Tensor:
         """``input - trunc(input / other) * other``, elementwise: the remainder of C, with the dividend's sign.
 
-        Derivative: input: ``g``; other: ``-g * trunc(input / other)``; at a jump, that of the piece farther from 0.
+        Derivative: input: ``g``; other: ``-g * trunc(input / other)``; at a jump, the limit for quotients farther from 0.
         Shape: any; the arguments broadcast, and the result has their common shape.
         Dtype: any; the result has PyTorch's result type of the arguments.
 
@@ -2857,8 +2857,8 @@ class TensorMethods:
         """``out[i, j, k] = input[i, index[i, j, k], k]`` for dimension 1 of three: elements selected along a dimension.
 
         Derivative: ``g`` added at the positions.
-        Shape: the index has as many dimensions as the input, and is longer at most in ``dim``; the result has the
-        shape of the index. A 0-d Tensor counts as a vector of one element; an empty index may have any shape.
+        Shape: the index has as many dimensions as the input, and is not longer except in ``dim``; the result has
+        the shape of the index. A 0-d Tensor counts as a vector of one element; an empty index may have any shape.
         Dtype: any; the result has the input's dtype.
 
         Args:
@@ -2881,8 +2881,8 @@ class TensorMethods:
         """``out[i, j, k] = input[i, index[i, j, k], k]`` for dimension 1 of three: elements selected along a dimension.
 
         Derivative: ``g`` added at the positions.
-        Shape: the index has as many dimensions as the input, and is longer at most in ``dim``; the result has the
-        shape of the index. A 0-d Tensor counts as a vector of one element; an empty index may have any shape.
+        Shape: the index has as many dimensions as the input, and is not longer except in ``dim``; the result has
+        the shape of the index. A 0-d Tensor counts as a vector of one element; an empty index may have any shape.
         Dtype: any; the result has the input's dtype.
 
         Args:
@@ -3393,7 +3393,7 @@ class TensorMethods:
     def index_copy(self, dim: builtins.int, index: Tensor, source: Tensor) -> Tensor:
         """``out[.., index[i], ..] = source[.., i, ..]``, in a copy of the input.
 
-        Derivative: input: ``g``, 0 at the positions. source: ``g`` at the positions, only for the last of repeats.
+        Derivative: input: ``g``, 0 at the positions. source: ``g`` at the positions, but for repeats only in the last.
         Shape: the input's, preserved; source has the same shape, except for the length of the index along ``dim``.
         Dtype: any, preserved; source has the dtype of the input.
 
@@ -3415,7 +3415,7 @@ class TensorMethods:
     def index_copy(self, *, axis: builtins.int, index: Tensor, source: Tensor) -> Tensor:
         """``out[.., index[i], ..] = source[.., i, ..]``, in a copy of the input.
 
-        Derivative: input: ``g``, 0 at the positions. source: ``g`` at the positions, only for the last of repeats.
+        Derivative: input: ``g``, 0 at the positions. source: ``g`` at the positions, but for repeats only in the last.
         Shape: the input's, preserved; source has the same shape, except for the length of the index along ``dim``.
         Dtype: any, preserved; source has the dtype of the input.
 
@@ -6142,7 +6142,7 @@ class TensorMethods:
     def remainder(self, other: Operand) -> Tensor:
         """``input - floor(input / other) * other``, elementwise: Python's ``%``, with the divisor's sign.
 
-        Derivative: input: ``g``; other: ``-g * floor(input / other)``; at a jump, that of the piece above.
+        Derivative: input: ``g``; other: ``-g * floor(input / other)``; at a jump, the limit for larger quotients.
         Shape: any; the arguments broadcast, and the result has their common shape.
         Dtype: any; the result has PyTorch's result type of the arguments.
 
@@ -6171,7 +6171,7 @@ class TensorMethods:
             input: the Tensor of slices.
             p: the order of the norm, positive.
             dim: the dimension whose slices are scaled.
-            maxnorm: the largest norm, at least 0.
+            maxnorm: the norm to which slices with a larger norm are scaled, at least 0.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -6194,7 +6194,7 @@ class TensorMethods:
             input: the Tensor of slices.
             p: the order of the norm, positive.
             dim: the dimension whose slices are scaled.
-            maxnorm: the largest norm, at least 0.
+            maxnorm: the norm to which slices with a larger norm are scaled, at least 0.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -7009,7 +7009,7 @@ class TensorMethods:
 
         Args:
             input: the input Tensor.
-            dim: a dimension or several, all of them by default; a bool is ``unbiased``.
+            dim: a dimension or several, all of them by default; a bool is interpreted as ``unbiased``.
             unbiased: PyTorch's older argument: False means ``correction=0``.
             keepdim: keep the reduced dimensions, with length 1.
             correction: the number to subtract from the count, 1 by default (the unbiased estimate), also if ``dim`` is
@@ -8064,7 +8064,7 @@ class TensorMethods:
 
         Args:
             input: the input Tensor.
-            dim: a dimension or several, all of them by default; a bool is ``unbiased``.
+            dim: a dimension or several, all of them by default; a bool is interpreted as ``unbiased``.
             unbiased: PyTorch's older argument: False means ``correction=0``.
             keepdim: keep the reduced dimensions, with length 1.
             correction: the number to subtract from the count, 1 by default (the unbiased estimate), also if ``dim`` is

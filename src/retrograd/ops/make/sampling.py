@@ -116,7 +116,7 @@ def multinomial(
         last = choices - 1 - (rows[:, ::-1] > 0).argmax(axis=-1)
         sample = xp.minimum(sample, last[:, None])
     else:
-        # Select the positions with the smallest exponential waiting times of these rates.
+        # Draw an exponential waiting time for each position, with its weight as rate, and select the shortest times.
         waits = -xp.log1p(-uniform(xp, rows.shape, _DOUBLE, generator))
         order = xp.where(rows > 0, waits / xp.where(rows > 0, rows, 1), np.inf)
         sample = xp.argsort(order, axis=-1)[:, :num_samples]

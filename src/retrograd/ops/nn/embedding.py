@@ -29,7 +29,7 @@ from ..table.types import Operand
 
 
 def _embedding_rule(g: Array, index: Index, padding: int | None, by_frequency: bool, x_shape: tuple[int, ...]) -> Array:
-    """Add rows of g at their indices, except for the padding; ``by_frequency`` divides each by its count."""
+    """Add rows of g at their indices, except for the padding; ``by_frequency`` divides by the number of lookups."""
     positions = index.key[0]
     xp = array_module(positions)
     if padding is not None:
@@ -189,7 +189,7 @@ def embedding_bag(
     Raises:
         ValueError: the mode is unknown, or input, offsets and per_sample_weights do not match in shape.
         NotImplementedError: ``per_sample_weights`` are given with a mode other than sum.
-        RuntimeError: a number is out of range, weight is not floating, the input not of integers,
+        RuntimeError: a number is out of range, weight is not floating, the input does not hold integers,
             ``per_sample_weights`` have another dtype than weight, or ``offsets`` do not start at 0 or decrease.
 
     >>> F.embedding_bag(rg.tensor([[0, 1]]), rg.tensor([[1.0, 2.0], [3.0, 4.0]]), mode="sum")
@@ -218,7 +218,7 @@ def embedding_bag(
             f"expected per_sample_weights in {weight.dtype}, as weight, got {describe(per_sample_weights)}"
         )
     positions, factors = index.reshape(-1), per_sample_weights
-    if max_norm is not None:  # also of the row ``padding_idx``, as in PyTorch
+    if max_norm is not None:  # limits the norm of the row ``padding_idx`` as well, as in PyTorch
         _limit_norms(weight, positions, max_norm, norm_type)
     bag, bags = _bags(index, offsets, include_last_offset)
     padding = _padding(padding_idx, weight)

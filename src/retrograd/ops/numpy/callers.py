@@ -119,7 +119,7 @@ def _depths(instructions: list[dis.Instruction]) -> list[int]:
     """Return the depth of the stack before each instruction, relative to the start of its section of the code."""
     index = {found.offset: i for i, found in enumerate(instructions)}
     depths: dict[int, int] = {}
-    for start in range(len(instructions)):  # exception handlers are not reached from any instruction
+    for start in range(len(instructions)):  # starts at exception handlers, too: no jump leads there
         pending = [(start, 0)] if start not in depths else []
         while pending:
             i, depth = pending.pop()

@@ -144,7 +144,7 @@ def zero_rule(g: Array) -> Array:
     return ZEROS(g)
 
 
-# The functions of ``elements/arithmetic.py``, of arrays and, in rules, of Tensors.
+# The functions of ``elements/arithmetic.py``, for arrays and, in derivative rules, for Tensors.
 ARITHMETIC = arithmetic(
     Functions(where=WHERE, keep=KEEP, maximum=np.maximum, minimum=np.minimum, sqrt=np.sqrt, absolute=np.abs)
 )

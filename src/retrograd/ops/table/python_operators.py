@@ -57,7 +57,7 @@ def ask(other: object, name: str, x: Tensor, form: str = "") -> Any:
 
 
 def python_operator(name: str, primitive: Primitive, module: str) -> None:
-    """Give Tensor a binary operator with its reflected and in-place forms, for which ``module`` is imported."""
+    """Give Tensor a binary operator with its reflected and in-place forms, as methods with this ``__module__``."""
 
     # Small operators are called through these methods; a try block costs nothing unless an error is raised.
     def method(self: Tensor, other: Operand) -> Tensor:

@@ -68,7 +68,7 @@ else:
 UFUNCS: dict[object, Callable[..., object]] = {}
 
 
-# By qualified name, the docstrings composed by tools/generate.py, encoded since a program uses a fifth of them, and the
+# By qualified name, the docstrings composed by tools/generate.py, encoded, since most are never decoded, and the
 # definitions they are composed from.
 _Definition = tuple[Any, ...]  # the fields of ``documentation.Definition``
 _COMPOSED: dict[bytes, bytes] = {}

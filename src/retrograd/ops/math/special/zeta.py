@@ -36,7 +36,7 @@ def _density(a: Array, x: Array) -> Array:
 
 
 def gamma_slope(a: Array, x: Array) -> Array:
-    """Return the derivative of the lower incomplete function by ``a``, from the smaller of the two functions."""
+    """Return the derivative of the lower function with respect to ``a``, from the smaller of the two functions."""
     a, x = double(a), double(x)
 
     def part(a: Array) -> Array:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from ....core.mapping.batching import Call
 
 BLOCK_ROWS = 128
-BLOCK_ON_GPU = 1 << 26  # scores of a block on a GPU, where kernel launches cost more than memory traffic
+BLOCK_ON_GPU = 1 << 26  # the number of scores in a block on a GPU, where kernel launches cost more than memory traffic
 
 
 def _blocks(q: Any, k: Any, causal: bool) -> Iterator[tuple[slice, slice]]:
@@ -88,7 +88,7 @@ def _causally(s: Array, first: int) -> Array:
     return np.where(allowed, s, _minus_infinity(s.dtype))
 
 
-SMALL = 1 << 10  # up to this number of scores, their mask is cached
+SMALL = 1 << 10  # up to this number of scores, the causal mask is cached
 
 
 @lru_cache(maxsize=64)
@@ -161,7 +161,7 @@ def _backward(
     total: Array, dq: Array, dk: Array, dv: Array, scale: float, causal: bool, dropout_p: float,
     dmask: Array | None = None,
 ) -> None:  # fmt: skip
-    """Fill the gradients, which have all leading axes."""
+    """Fill the gradients, whose arrays have the leading axes of all inputs, broadcast."""
     dk[...] = dv[...] = 0
     dout = dout / total  # cheaper than to scale the larger array of probabilities
     inner = (dout * out).sum(axis=-1, keepdims=True)
@@ -277,7 +277,7 @@ def _second(
     by_dout: Any, by_q: Any, by_k: Any, by_v: Any, scale: float, causal: bool, dropout_p: float, gmask: Any = None,
     by_mask: Any = None,
 ) -> None:  # fmt: skip
-    """Fill the gradients of the rule, which have all leading axes."""
+    """Fill the gradients of the rule, whose leading axes are broadcast as well."""
     gq, gk, gv = g
     by_k[...] = by_v[...] = 0
     for rows, columns in _blocks(q, k, causal):

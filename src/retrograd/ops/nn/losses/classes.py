@@ -94,7 +94,7 @@ def read_weights(weight: Array, index: Array) -> Array:
 def _classes(
     x: Array, target: Any, weight: Any, ignore_index: int, reduction: str, storages: tuple[Storage, ...]
 ) -> Classes:
-    """Check the target's indices and return the constants."""
+    """Check the target's indices and return the constants of the loss."""
     numbers = all_examples(target)
     if numbers.size:
         count = x.shape[1]
@@ -235,7 +235,7 @@ def _weighted(rows: Array, classes: Classes) -> Array:
 
 
 def _reduced(rows: Array, classes: Classes, sign: int = 1) -> Array:
-    """Return the rows, or their sum divided by the divisor, times the sign."""
+    """Return the losses of the rows, or their sum divided by the divisor, times the sign."""
     if classes.divisor is None:
         return rows if sign > 0 else -rows
     if rows.__class__ is ndarray and rows.size < LONG and rows.dtype.char in "fd":

@@ -367,7 +367,7 @@ def _over_channels(g: Array, window: Window) -> Array:
 
 
 def _linear_examples(call: Call, without_bias: Primitive) -> Any:
-    """Batch by more images of one convolution, or, if kernels differ, by more groups of channels."""
+    """Batch by additional images of one convolution, or, if kernels differ, by additional groups of channels."""
     if not call.size:
         return call.of_no_example()
     size, groups = call.size, call.params["groups"]
@@ -388,7 +388,7 @@ def _linear_examples(call: Call, without_bias: Primitive) -> Any:
 
 
 def _weight_examples(call: Call) -> Any:
-    """Batch by a convolution with more groups, since each example has its own weight gradient."""
+    """Batch by additional groups of one convolution, since each example has its own weight gradient."""
     if not call.size:
         return call.of_no_example()
     params = {**call.params, "groups": call.params["groups"] * call.size}

@@ -56,7 +56,7 @@ _FILTERS = {
 def axis_map(mode: str, size: int, out: int, factor: float | None, align: bool, antialias: bool) -> AxisMap | None:
     """Return the map that interpolates one axis from ``size`` to ``out`` elements; None for the identity."""
     if size == out and (antialias or mode != "bicubic"):
-        return None  # regardless of the factor, as in PyTorch
+        return None  # even if the factor is not 1, as in PyTorch
     steps = np.arange(out)
     if align:
         scale = (size - 1) / (out - 1) if out > 1 else 0.0

@@ -77,7 +77,7 @@ Fold = tuple[tuple[slice, ...], tuple[slice, ...], int | None]
 
 @lru_cache(maxsize=256)
 def _folds(shape: tuple[int, ...], widths: Widths, mode: str) -> list[Fold]:
-    """For each padding, axis by axis, return where it is added, where it is, and the axis over which it is summed."""
+    """Return, for each padded side, the index to add it to, its own index, and the axis to sum it over (or None)."""
     found: list[Fold] = []
     for axis, (left, right) in enumerate(widths):
         stop = shape[axis] - right
@@ -202,7 +202,7 @@ def constant_pad_nd(input: Tensor, pad: Size, value: Number = 0) -> Tensor:
 
 @operator(namespace="nn.functional", method=False, name="pad")
 def pad_(input: Tensor, pad: Size, mode: str = "constant", value: Number | None = None) -> Tensor:
-    """``value``, or elements of the input, around it; ``pad`` is (left, right) of the last dimension, then of others.
+    """``value``, or copied elements, around the input; ``pad`` is (left, right) of the last dimension, then of others.
 
     Derivative: the part of g at the input's position, 0 for cropped elements; for modes other than constant, g of the
     padding is added to the elements that it was copied from.

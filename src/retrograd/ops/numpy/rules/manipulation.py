@@ -147,7 +147,7 @@ def _pad(array: object, pad_width: object, mode: str = "constant", *, constant_v
     widths = np.broadcast_to(np.asarray(pad_width, int), (x.ndim, 2)).tolist()
     if mode == "constant":
         if np.ndim(unwrapped(constant_values)) != 0:
-            raise TypeError("np.pad on Tensors: expected one number for constant_values")
+            raise TypeError(f"np.pad on Tensors: constant_values must be one number, got {constant_values!r}")
         return functional.pad(x, [width for pair in reversed(widths) for width in pair], value=constant_values)
     if mode not in ("edge", "reflect", "symmetric", "wrap"):
         raise TypeError(f"np.pad on Tensors: mode={mode!r} is not supported")
@@ -266,7 +266,7 @@ def _full_like(
 ) -> Tensor:
     x, values = tensors(a, fill_value)
     if shape is None:
-        full = ops.empty_like(x, dtype=dtype)  # inside vmap, mapped if x is
+        full = ops.empty_like(x, dtype=dtype)  # inside vmap, the result is mapped if x is
         full[...] = values.astype(full.dtype)
         return full
     lengths = (shape,) if np.ndim(shape) == 0 else tuple(shape)

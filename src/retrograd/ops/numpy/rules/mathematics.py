@@ -105,7 +105,7 @@ def _gradient(f: object, *spacings: object, axis: object = None, edge_order: int
         for step, place in zip(steps, axes, strict=True)
     ]
     if x.dtype.kind == "c" or not any(step.dtype.kind == "c" for step in given):
-        found = [derivative.astype(x.dtype, copy=False) for derivative in found]  # NumPy returns the dtype of f
+        found = [derivative.astype(x.dtype, copy=False) for derivative in found]  # np.gradient preserves the dtype of f
     return found[0] if len(found) == 1 else tuple(found)
 
 
