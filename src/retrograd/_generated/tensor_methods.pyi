@@ -3844,7 +3844,7 @@ class TensorMethods:
 
         NaN counts as the largest element.
 
-        Derivative: ``g`` at the element with the index; equal elements are ranked in their order.
+        Derivative: ``g`` at the element with the returned index; equal elements are ranked in their order.
         Shape: any; the dimension is removed, or has length 1 with ``keepdim``.
         Dtype: any but complex; values have the dtype of the input, indices are int64.
 
@@ -4916,7 +4916,7 @@ class TensorMethods:
     def mode(self, dim: Dim = -1, keepdim: builtins.bool = False, *, axis: Dim = -1, keepdims: builtins.bool = False) -> ValuesIndices:
         """``argmax_v sum_i [x_i = v]``: the most frequent element along ``dim`` (the smallest if tied) and its last index.
 
-        Derivative: ``g`` at the element with the index.
+        Derivative: ``g`` at the element with the returned index.
         Shape: any; the dimension is removed, or has length 1 with ``keepdim``.
         Dtype: any but complex; values have the dtype of the input, indices are int64.
 

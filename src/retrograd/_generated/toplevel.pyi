@@ -4189,7 +4189,7 @@ def kthvalue(input: Operand, k: builtins.int, dim: Dim = -1, keepdim: builtins.b
 
     NaN counts as the largest element.
 
-    Derivative: ``g`` at the element with the index; equal elements are ranked in their order.
+    Derivative: ``g`` at the element with the returned index; equal elements are ranked in their order.
     Shape: any; the dimension is removed, or has length 1 with ``keepdim``.
     Dtype: any but complex; values have the dtype of the input, indices are int64.
 
@@ -5371,7 +5371,7 @@ def mm(input: Operand, mat2: Operand) -> Tensor:
 def mode(input: Operand, dim: Dim = -1, keepdim: builtins.bool = False, *, axis: Dim = -1, keepdims: builtins.bool = False) -> ValuesIndices:
     """``argmax_v sum_i [x_i = v]``: the most frequent element along ``dim`` (the smallest if tied) and its last index.
 
-    Derivative: ``g`` at the element with the index.
+    Derivative: ``g`` at the element with the returned index.
     Shape: any; the dimension is removed, or has length 1 with ``keepdim``.
     Dtype: any but complex; values have the dtype of the input, indices are int64.
 

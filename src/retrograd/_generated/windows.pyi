@@ -56,7 +56,7 @@ def blackman(M: builtins.int, *, sym: builtins.bool = True, dtype: DTypeLike | N
     tensor([-0.,  1., -0.])
     """
 def cosine(M: builtins.int, *, sym: builtins.bool = True, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False) -> Tensor:
-    """``sin(pi (n + 1/2) / M)`` at ``n = 0, 1, ..., M - 1``; for a periodic window with M + 1 in place of M.
+    """``sin(pi (n + 1/2) / M)`` at ``n = 0, 1, ..., M - 1``; in a periodic window divided by ``M + 1``.
 
     Derivative: none.
     Shape: ``(M,)``.

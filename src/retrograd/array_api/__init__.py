@@ -2,7 +2,7 @@
 
 ``Tensor.__array_namespace__`` returns this module; libraries such as SciPy and scikit-learn then compute on Tensors
 and their gradients. ``table`` lists the functions that NumPy has under the same name and arguments, ``functions`` has
-the others. Dtypes promote by the standard (NumPy's rules), which differ from those of PyTorch's names in ``retrograd``.
+the others. Dtypes promote by NumPy's rules, as the standard says; the functions of ``retrograd`` use PyTorch's rules.
 Only users and ``Tensor.__array_namespace__`` import this package.
 """
 

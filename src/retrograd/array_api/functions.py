@@ -47,7 +47,7 @@ DTYPES = {
 def asarray(
     obj: object, /, *, dtype: PublicDType | None = None, device: DeviceLike = None, copy: bool | None = None
 ) -> Tensor:
-    """Return a Tensor of a number, nested lists, an array or a Tensor, whose memory and history are shared."""
+    """Convert a number, nested lists, an array or a Tensor to a Tensor, which shares memory and history if possible."""
     if not isinstance(obj, Tensor):
         return ops.asarray(obj, dtype=dtype, device=device, copy=copy)
     place, kind = device or obj.device, dtype or obj.dtype
@@ -191,7 +191,7 @@ def astype(x: Tensor, dtype: PublicDType, /, *, copy: bool = True, device: Devic
 
 
 def can_cast(from_: Tensor | PublicDType, to: PublicDType, /) -> bool:
-    """Return whether every number of ``from_`` has an equal one in the dtype ``to``."""
+    """Return whether NumPy's rule ``safe`` allows a cast from ``from_`` to the dtype ``to``."""
     return bool(np.can_cast(_dtype_of(from_).dtype, PublicDType(to).dtype))
 
 
@@ -287,7 +287,7 @@ def unique_values(x: Tensor, /) -> Tensor:
 def where(
     condition: Tensor, x1: Tensor | Scalar | None = None, x2: Tensor | Scalar | None = None, /
 ) -> Tensor | tuple[Tensor, ...]:
-    """Return the elements of ``x1`` where the condition is True, and of ``x2`` elsewhere; without them, ``nonzero``.
+    """Return the elements of ``x1`` where the condition is True, and of ``x2`` elsewhere; without both, ``nonzero``.
 
     Raises:
         TypeError: only one of ``x1`` and ``x2`` is given.
@@ -304,7 +304,7 @@ def where(
 def clip(
     x: Tensor, /, min: Tensor | float | None = None, max: Tensor | float | None = None
 ) -> Tensor:  # fmt: skip
-    """Return the elements, none below ``min`` and none above ``max``."""
+    """Return the elements, with those below ``min`` or above ``max`` replaced by that bound."""
     return x.clone() if min is None and max is None else as_tensors(np.clip(x, min, max))
 
 
@@ -364,12 +364,12 @@ def eigvals(x: Tensor, /) -> Tensor:
 
 
 def fftfreq(n: int, /, *, d: float = 1.0, dtype: PublicDType | None = None, device: DeviceLike = None) -> Tensor:
-    """Return the frequencies of the elements of a transform of length ``n`` with the spacing ``d``."""
+    """Return the frequencies of a Fourier transform of ``n`` samples at distance ``d``."""
     return spectra.fftfreq(n, d, dtype=dtype, device=device)
 
 
 def rfftfreq(n: int, /, *, d: float = 1.0, dtype: PublicDType | None = None, device: DeviceLike = None) -> Tensor:
-    """Return the frequencies of the elements of a transform of real numbers."""
+    """Return the frequencies of a Fourier transform of ``n`` real samples at distance ``d``."""
     return spectra.rfftfreq(n, d, dtype=dtype, device=device)
 
 

@@ -60,7 +60,7 @@ def _noted(draw: Draw, *args: object, **kwargs: object) -> Array:
 
 
 def per_example(place: int) -> Callable[[Draw], Draw]:
-    """Decorate a draw so that ``vmap`` can share or repeat it; the argument at position ``place`` is the shape."""
+    """Decorate a draw of numbers, so that ``vmap`` can share or repeat it; argument number ``place`` is the shape."""
 
     def enter(draw: Draw) -> Draw:
         @wraps(draw)

@@ -82,7 +82,7 @@ def cosine(
     device: DeviceLike | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """``sin(pi (n + 1/2) / M)`` at ``n = 0, 1, ..., M - 1``; for a periodic window with M + 1 in place of M.
+    """``sin(pi (n + 1/2) / M)`` at ``n = 0, 1, ..., M - 1``; in a periodic window divided by ``M + 1``.
 
     >>> rg.signal.windows.cosine(2)
     tensor([0.7071, 0.7071])

@@ -84,7 +84,7 @@ def _channelwise(x: Tensor, channels: int, p: float, training: bool, inplace: bo
 
 
 def _decisions(x: Tensor, channels: int, p: float) -> tuple[int, ...]:
-    """Return the shape of the decisions; too few dimensions are an error only if random numbers are drawn (PyTorch)."""
+    """Return the shape of the random decisions; too few dimensions are an error only if numbers are drawn (PyTorch)."""
     if x.array.ndim < channels and p < 1 and x.array.size:
         raise RuntimeError(f"expected at least {channels} dimensions, got {describe(x)}")
     return x.array.shape[:channels] + (1,) * (x.array.ndim - channels)

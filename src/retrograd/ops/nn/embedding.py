@@ -253,7 +253,7 @@ def _sizes(bag: Tensor, bags: int, dtype: DType) -> Tensor:
 
 
 def _maxima(rows: Tensor, bag: object, bags: int) -> Tensor:
-    """Return the maximum of each bag, 0 for an empty one; the first of equal rows gets the gradient (as in PyTorch)."""
+    """Return the maximum of each bag, 0 for an empty bag; the first of equal rows gets the gradient (as in PyTorch)."""
     places = _first_places(rows, new_tensor(bag), bags).array
     filled = places < rows.array.shape[0]
     xp = array_module(places)

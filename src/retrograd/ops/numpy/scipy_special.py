@@ -149,7 +149,7 @@ def _t_density(df: Array, t: Array) -> Array:
 
 
 def _t_slope(df: Array, t: Array) -> Array:
-    """The derivative of the distribution function with respect to ``df``, from the smaller tail."""
+    """The derivative of Student's distribution function with respect to ``df``, from the smaller tail."""
     df, t = double(df), double(t)
     tail = difference(lambda df: STDTR(df, -ABS(t)), df, step_of(1 + t * t / df, of=df, growing=True))
     return -np.sign(t) * tail

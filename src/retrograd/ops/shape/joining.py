@@ -306,7 +306,7 @@ def split(tensor: Tensor, split_size_or_sections: Dims, dim: int = 0) -> tuple[T
 
 
 def _even(length: int, size: int) -> tuple[int, ...]:
-    """Return the sizes of pieces of a length; the last one may be smaller. A length of 0 has one empty piece."""
+    """Return the sizes of the pieces, the last of which may be smaller; a length of 0 gives one empty piece."""
     if length == 0:
         return (0,)
     return tuple([min(size, length - start) for start in range(0, length, size)])

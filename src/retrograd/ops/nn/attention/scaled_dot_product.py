@@ -202,7 +202,7 @@ def _attention(
 
 @or_reference
 def _attention_of_halves(q: Array, k: Array, v: Array, mask: Array | None, **params: Any) -> tuple[Array, ...]:
-    """Multiply bfloat16; scores and weights are float32."""
+    """Compute attention of bfloat16 arrays, with scores and weights in float32."""
     if loops.takes_pairs(q, k, v, mask):
         return _attention(q, k, v, wide(mask), **params)
     out, *residuals = _attention(*wide((q, k, v, mask)), **params)

@@ -87,7 +87,7 @@ def _storages(target: Tensor, weight: Tensor | None) -> tuple[Storage, ...]:
 
 
 def read_weights(weight: Array, index: Array) -> Array:
-    """Return ``weight[index]``, also if only one of them is mapped by ``vmap``."""
+    """Return ``weight[index]``, also if ``vmap`` maps only the weight or only the index."""
     return weight[index] if type(weight) is type(index) else new_tensor(weight)[new_tensor(index)].array
 
 
@@ -324,7 +324,7 @@ def _cross_entropy(x: Array, classes: Classes, class_weight: Array | None, smoot
 def loss_of_rows(
     rows: Array, even: Array | None, classes: Classes, smoothing: float, count: int, dtype: np.dtype
 ) -> Array:
-    """Return the loss from the unweighted losses of the rows, and those for uniform targets with smoothing."""
+    """Return the loss, from the unweighted losses of the rows and, with smoothing, their losses for uniform targets."""
     if even is not None:
         rows = (1 - smoothing) * (rows * classes.weight) + (smoothing / count) * even
         rows = _counted(rows, classes)
@@ -341,7 +341,7 @@ def _per_class(weight: Any, x: Any) -> Any:
 def slopes_of_rows(
     g: Array, classes: Classes, count: int, class_weight: Array | None, smoothing: float
 ) -> tuple[Array, Array, Array | None]:
-    """Return the factors of the softmax, and what is subtracted at the target and, with smoothing, at all classes."""
+    """Return the factors of the softmax, and numbers to subtract at the target and, with smoothing, at all classes."""
     rows = _over_rows(g, classes)
     picked = rows if classes.weight is ONE else rows * classes.weight
     if not smoothing:
@@ -511,7 +511,7 @@ def class_parameters(
         The logits with a batch dimension, the parameters of ``CROSS_ENTROPY``, and whether the dimension was added.
     """
     if x.array.shape == t.array.shape and x.array.ndim:
-        raise RuntimeError(f"a target of the input's shape, of probabilities, must be floating, got {describe(t)}")
+        raise RuntimeError(f"a target of probabilities, of the input's shape, must be floating, got {describe(t)}")
     x, index, single = _batched(x, t)
     w = _check_weight(weight, x, x.array.shape[1])
     classes = _classes(x.array, index, w, ignore_index, reduction, _storages(t, weight))

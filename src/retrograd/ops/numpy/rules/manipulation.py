@@ -181,7 +181,7 @@ def _broadcast_arrays(*args: object, subok: bool = False) -> tuple[Any, ...]:
     numbers = iter(ops.broadcast_tensors(*tensors(*[x for x in args if x is not None])))
     found = [None if x is None else next(numbers) for x in args]
     shape = next(x.shape for x in found if x is not None)
-    return tuple([np.broadcast_to(np.array(None), shape) if x is None else x for x in found])  # as in NumPy
+    return tuple([np.broadcast_to(np.array(None), shape) if x is None else x for x in found])  # NumPy's for None
 
 
 def _resize(a: Any, new_shape: Any) -> Tensor:
