@@ -10,6 +10,7 @@ import numpy as np
 from ...core.arrays.devices import all_examples
 from ...core.arrays.dtypes import INEXACT, DType, as_dtype
 from ...core.arrays.layout import broadcast_shapes
+from ...core.errors import describe
 from ...core.graph.primitive import operand
 from ...core.tensor.tensor import Tensor, new_tensor
 from ..table.arguments import integer
@@ -250,7 +251,7 @@ def normal(
     """
     deviation = operand(std, "std").array
     if deviation.size and not bool((all_examples(deviation) >= 0).all()):
-        raise RuntimeError("expects every std >= 0")
+        raise RuntimeError(f"expects every std >= 0, got {describe(std)}")
     if size is not None:
         noise = randn(size, generator=generator, dtype=dtype, device=device)
     else:

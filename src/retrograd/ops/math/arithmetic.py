@@ -64,7 +64,7 @@ def scaled(other: Operand, alpha: Number, input: Operand) -> Operand:
         if isinstance(other, Tensor) and other.array.dtype != dtype:
             other = other.to(dtype)  # the product of an int8 Tensor with alpha would wrap around
     if type(other) is bool and type(alpha) is bool:
-        return other and alpha  # a product of Python's bools is an int
+        return other and alpha  # the product of two Python bools would be an int
     return other * alpha if isinstance(other, (Tensor, int, float, complex)) else apply2(MUL, other, alpha)
 
 

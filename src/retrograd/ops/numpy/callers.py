@@ -83,7 +83,7 @@ def _instruction(code: CodeType, offset: int) -> tuple[str, tuple[str, ...]]:
     place = next((i for i, found in enumerate(instructions) if found.offset == offset), None)
     if place is None:
         return "", ()
-    if instructions[place].opname == "PRECALL":  # Python 3.11 specializes frequent calls
+    if instructions[place].opname == "PRECALL":  # Python 3.11: CALL follows
         place = next(i for i in range(place, len(instructions)) if instructions[i].opname == "CALL")
     operation = instructions[place].opname
     if not operation.startswith("CALL"):

@@ -455,7 +455,7 @@ def real(primitive: Primitive) -> Callable[..., Tensor]:
     def function(*inputs: Array) -> Tensor:
         for value in inputs:
             if np.iscomplexobj(value):
-                raise NotImplementedError(f"{primitive.name}: is not defined for complex numbers here")
+                raise NotImplementedError(f"{primitive.name}: complex Tensors are not supported")
         return apply(primitive, inputs, {})
 
     return function

@@ -314,10 +314,9 @@ def named_errors(name: str, function: Function, real: bool = False) -> Function:
             function, real = _of_real_numbers(name, function), False
         function = change(function)
 
-    named.exchange = exchange  # an active mode calls this to replace the function
-    named.__name__ = name.rpartition(".")[
-        2
-    ]  # help(retrograd.sum) shows the name sum; __qualname__ stays sum_, which pickle looks up
+    named.exchange = exchange  # called by autocast and by TorchFunctionMode to wrap the function
+    # help(retrograd.sum) shows the name sum; __qualname__ stays sum_, which pickle looks up.
+    named.__name__ = name.rpartition(".")[2]
     return named
 
 

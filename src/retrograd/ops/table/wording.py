@@ -210,7 +210,7 @@ PARTICULAR_ARGUMENTS = {
     "x1 and x2": "    x1, x2: the Tensors.",
 }
 
-# The tokens of raises=, and the errors that follow from an argument or from a token of dtype=.
+# The keys of raises=; then the errors that follow from an argument, and from a key of dtype=.
 REFUSALS = {
     "data": "    TypeError: the data are not numeric.",
     "dtype floating": "    NotImplementedError: the dtype is not floating.",

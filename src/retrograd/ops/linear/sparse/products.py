@@ -158,7 +158,7 @@ def in_blocks(call: Call) -> Any:
     if not call.size:
         return call.of_no_example()
     places = call.params["places"]
-    if call.primitive is not SAMPLED and not call.mapped[0]:  # a shared sparse matrix
+    if call.primitive is not SAMPLED and not call.mapped[0]:  # all examples share the sparse matrix
         x = call.values[1]
         size, length, width = x.shape
         found = call.below([call.values[0], np.moveaxis(x, 0, 1).reshape((length, size * width))])

@@ -110,7 +110,7 @@ def _weights(s: Any, first: int | None) -> tuple[Any, Any, Any]:
     """
     p = s if first is None else _causally(s, first)
     if p.shape[-1]:
-        top = np.maximum(p.max(axis=-1, keepdims=True), _lowest(p.dtype))  # otherwise rows of -inf become NaN
+        top = np.maximum(p.max(axis=-1, keepdims=True), _lowest(p.dtype))  # not -inf, since -inf - (-inf) is NaN
     else:
         top = array_module(s).zeros(p.shape[:-1] + (1,), p.dtype)
     p -= top

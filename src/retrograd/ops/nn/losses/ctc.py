@@ -121,7 +121,7 @@ def _ctc_backward(
     share = np.exp(forward + ahead + loss[:, None])
     dx = np.exp(log_probs)
     n = xp.arange(len(start))
-    dx[:, n, alignment.labels[:, 0]] -= share[:, :, ::2].sum(axis=2)  # all blanks count as one class
+    dx[:, n, alignment.labels[:, 0]] -= share[:, :, ::2].sum(axis=2)  # all blanks are one class: add their shares
     for place in range(1, width, 2):
         dx[:, n, alignment.labels[:, place]] -= share[:, :, place]
     used = xp.arange(count)[:, None] < alignment.steps

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from ....core.mapping.batching import Call
 
 FEW = 1 << 14  # up to this number of elements in all columns, gathering by a table of positions is fastest
-NARROW, WEIGHTY = 256, 512  # limits (windows at most, weights per window at least) for one product
+# One product is used for at most NARROW windows and at least WEIGHTY weights per window.
+NARROW, WEIGHTY = 256, 512
 Forward = Callable[..., Array]
 CACHED = 1 << 20  # bytes of columns per block on a CPU, which fit in the cache
 UNROLLED = 1 << 30  # bytes of columns per block on a GPU, where one large product is fastest

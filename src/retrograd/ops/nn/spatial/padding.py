@@ -116,7 +116,7 @@ def _pad_edges(x: Array, widths: Widths, mode: str) -> Array:
     out = np.empty(shape, x.dtype)
     out[inside] = x
     for axis, (length, pair) in enumerate(zip(x.shape, widths)):
-        if any(pair):  # values outside of axes that are not padded yet are overwritten later
+        if any(pair):  # the padding of later axes is overwritten later
             lines = out.swapaxes(0, axis)
             source = _sources(length, pair, mode) + pair[0]
             for place in (*range(pair[0]), *range(pair[0] + length, len(source))):

@@ -199,7 +199,7 @@ def _block(arrays: object) -> Tensor:
     depth, inside = 0, arrays
     while isinstance(inside, list):
         if not inside:
-            raise ValueError("a list is empty")
+            raise ValueError("expected non-empty lists of arrays, got an empty list")
         depth, inside = depth + 1, inside[0]
     ndim = max([depth, *[x.ndim for x in tensors(*_leaves_of(arrays))]])
 
