@@ -1049,7 +1049,7 @@ class TensorMethods:
 
         Args:
             input: the probabilities of 1, or with ``p`` only the shape.
-            p: one probability for all.
+            p: one probability for all elements.
             generator: the random number generator, by default the default generator.
 
         Raises:
@@ -7369,8 +7369,8 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
-            RuntimeError: the number of pieces is not positive, or ``indices_or_sections`` is a Tensor of other than int64
-                or of more than one dimension.
+            RuntimeError: the number of pieces is not positive, or ``indices_or_sections`` is a Tensor that is not int64
+                or has more than one dimension.
 
         >>> rg.tensor_split(rg.arange(5), 2), rg.tensor_split(rg.arange(5), (1, 4))
         ((tensor([0, 1, 2]), tensor([3, 4])), (tensor([0]), tensor([1, 2, 3]), tensor([4])))
@@ -7391,8 +7391,8 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
-            RuntimeError: the number of pieces is not positive, or ``indices_or_sections`` is a Tensor of other than int64
-                or of more than one dimension.
+            RuntimeError: the number of pieces is not positive, or ``indices_or_sections`` is a Tensor that is not int64
+                or has more than one dimension.
 
         >>> rg.tensor_split(rg.arange(5), 2), rg.tensor_split(rg.arange(5), (1, 4))
         ((tensor([0, 1, 2]), tensor([3, 4])), (tensor([0]), tensor([1, 2, 3]), tensor([4])))
@@ -7413,8 +7413,8 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
-            RuntimeError: the number of pieces is not positive, or ``indices_or_sections`` is a Tensor of other than int64
-                or of more than one dimension.
+            RuntimeError: the number of pieces is not positive, or ``indices_or_sections`` is a Tensor that is not int64
+                or has more than one dimension.
 
         >>> rg.tensor_split(rg.arange(5), 2), rg.tensor_split(rg.arange(5), (1, 4))
         ((tensor([0, 1, 2]), tensor([3, 4])), (tensor([0]), tensor([1, 2, 3]), tensor([4])))

@@ -1044,7 +1044,7 @@ def bernoulli(input: Tensor, p: builtins.float | None = None, *, generator: Gene
 
     Args:
         input: the probabilities of 1, or with ``p`` only the shape.
-        p: one probability for all.
+        p: one probability for all elements.
         generator: the random number generator, by default the default generator.
 
     Raises:
@@ -4365,7 +4365,7 @@ def linspace(start: Operand, end: Operand, steps: builtins.int, *, dtype: DTypeL
     tensor([0.  , 0.25, 0.5 , 0.75, 1.  ])
     """
 def lobpcg(A: Tensor, k: builtins.int | None = None, B: Tensor | None = None, X: Tensor | None = None, n: builtins.int | None = None, iK: Tensor | None = None, niter: builtins.int | None = None, tol: builtins.float | None = None, largest: builtins.bool | None = None, method: builtins.str | None = None, tracker: builtins.object = None, ortho_iparams: builtins.object = None, ortho_fparams: builtins.object = None, ortho_bparams: builtins.object = None) -> builtins.tuple[Tensor, Tensor]:
-    """``E, X`` with ``A X = B X diag(E)``: the k largest or smallest eigenvalues of symmetric matrices, with vectors.
+    """``E, X`` with ``A X = B X diag(E)``: the k largest or smallest eigenvalues of symmetric matrices, and eigenvectors.
 
     A full decomposition computes them, so the arguments of PyTorch's iteration are accepted and ignored.
 
@@ -6549,8 +6549,8 @@ def randint(low: builtins.int = 0, high: builtins.int | Size | None = None, size
     Dtype: any, by default int64.
 
     Args:
-        low: the smallest, by default 0.
-        high: one more than the largest.
+        low: the smallest integer, by default 0.
+        high: one more than the largest integer.
         size: the lengths of the dimensions.
         generator: the random number generator, by default the default generator.
         dtype: the dtype, by default int64.
@@ -6572,8 +6572,8 @@ def randint_like(input: Tensor, low: builtins.int | None = None, high: builtins.
 
     Args:
         input: a Tensor with the shape, dtype and device of the result.
-        low: the smallest, by default 0; a single bound is ``high``.
-        high: one more than the largest.
+        low: the smallest integer, by default 0; a single bound is ``high``.
+        high: one more than the largest integer.
         generator: the random number generator, by default the default generator.
         dtype: the dtype, by default the input's.
         device: the device, by default the input's.
@@ -8236,8 +8236,8 @@ def tensor_split(input: Tensor, indices_or_sections: Dims | Tensor, dim: builtin
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: the number of pieces is not positive, or ``indices_or_sections`` is a Tensor of other than int64
-            or of more than one dimension.
+        RuntimeError: the number of pieces is not positive, or ``indices_or_sections`` is a Tensor that is not int64
+            or has more than one dimension.
 
     >>> rg.tensor_split(rg.arange(5), 2), rg.tensor_split(rg.arange(5), (1, 4))
     ((tensor([0, 1, 2]), tensor([3, 4])), (tensor([0]), tensor([1, 2, 3]), tensor([4])))
@@ -8258,8 +8258,8 @@ def tensor_split(input: Tensor, *, indices: Dims | Tensor, dim: builtins.int = 0
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: the number of pieces is not positive, or ``indices_or_sections`` is a Tensor of other than int64
-            or of more than one dimension.
+        RuntimeError: the number of pieces is not positive, or ``indices_or_sections`` is a Tensor that is not int64
+            or has more than one dimension.
 
     >>> rg.tensor_split(rg.arange(5), 2), rg.tensor_split(rg.arange(5), (1, 4))
     ((tensor([0, 1, 2]), tensor([3, 4])), (tensor([0]), tensor([1, 2, 3]), tensor([4])))
@@ -8280,8 +8280,8 @@ def tensor_split(input: Tensor, *, sections: Dims | Tensor, dim: builtins.int = 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: the number of pieces is not positive, or ``indices_or_sections`` is a Tensor of other than int64
-            or of more than one dimension.
+        RuntimeError: the number of pieces is not positive, or ``indices_or_sections`` is a Tensor that is not int64
+            or has more than one dimension.
 
     >>> rg.tensor_split(rg.arange(5), 2), rg.tensor_split(rg.arange(5), (1, 4))
     ((tensor([0, 1, 2]), tensor([3, 4])), (tensor([0]), tensor([1, 2, 3]), tensor([4])))

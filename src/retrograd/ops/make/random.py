@@ -133,8 +133,8 @@ def randint(
     """Integers uniform on ``low, ..., high - 1``: ``randint(high, size)`` or ``randint(low, high, size)``.
 
     Args:
-        low: the smallest, by default 0.
-        high: one more than the largest.
+        low: the smallest integer, by default 0.
+        high: one more than the largest integer.
 
     Raises:
         RuntimeError: ``low`` is not less than ``high``, or the dtype does not hold the numbers between them.
@@ -182,7 +182,7 @@ def randint_like(
     Dtype: any but complex; by default the input's.
 
     Args:
-        low: the smallest, by default 0; a single bound is ``high``.
+        low: the smallest integer, by default 0; a single bound is ``high``.
 
     >>> rg.randint_like(rg.zeros(2, 3), 5).shape
     (2, 3)

@@ -47,7 +47,7 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | N
 
     Args:
         input: the probabilities of 1, or with ``p`` only the shape.
-        p: one probability for all.
+        p: one probability for all elements.
 
     Raises:
         RuntimeError: a probability is not between 0 and 1, or the input is not floating.

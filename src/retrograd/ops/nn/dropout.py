@@ -115,7 +115,7 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """``input / (1 - p)`` with probability ``1 - p``, else 0, whole channels at a time.
 
-    Shape: ``(N, C, H, W)``; other ``(N, C, *)`` give a warning, and three dimensions are read as ``(N, C, L)``, as in
+    Shape: ``(N, C, H, W)``; inputs of another shape ``(N, C, *)`` give a warning, and three dimensions are read as ``(N, C, L)``, as in
     PyTorch. The result has the input's shape.
 
     Raises:
@@ -137,7 +137,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """``input / (1 - p)`` with probability ``1 - p``, else 0, whole channels at a time.
 
-    Shape: ``(N, C, D, H, W)`` or ``(C, D, H, W)``; other ``(C, *)`` give a warning. The result has the input's shape.
+    Shape: ``(N, C, D, H, W)`` or ``(C, D, H, W)``; another shape ``(C, *)`` gives a warning. The result has the input's shape.
 
     Raises:
         RuntimeError: the input has no dimensions, or dropout is applied and it is not floating.

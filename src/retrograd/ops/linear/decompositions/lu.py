@@ -255,7 +255,7 @@ def _lu_solve(packed: Operand, pivots: Operand, b: Operand, left: bool, adjoint:
             f"pivots must be int32{factors.array.shape[:-1]} for LU {describe(factors)}, got {describe(swaps)}"
         )
     if not within_rows(swaps, rows):
-        raise RuntimeError(f"pivots must be between 1 and {rows}; pass those that lu_factor returned")
+        raise RuntimeError(f"pivots must be between 1 and {rows}; pass the pivots that lu_factor returned")
     order = PERMUTATION(swaps, rows=rows)
     if not left:
         return _lu_solve(factors, pivots, right.mH, True, not adjoint).mH.contiguous()
@@ -356,7 +356,7 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
     if unpack_pivots and (swaps.dtype != np.int32 or not fits):
         raise RuntimeError(f"LU_pivots must be lu_factor's int32 pivots for {describe(packed)}, got {describe(swaps)}")
     if unpack_pivots and not within_rows(swaps, rows):
-        raise RuntimeError(f"LU_pivots must be between 1 and {rows}; pass those that lu_factor returned")
+        raise RuntimeError(f"LU_pivots must be between 1 and {rows}; pass the pivots that lu_factor returned")
     xp = array_module(packed)
     empty = new_tensor(xp.empty((0,), packed.dtype))
     p, lower, upper = empty, empty, empty

@@ -52,7 +52,7 @@ class Places:
             self.rows = rows
         if columns is not None:
             self.columns = columns
-        self._base: Places | None = None  # for a transpose, the original places
+        self._base: Places | None = None  # of a transpose: the places that were transposed
         self.source: ScipyMatrix = None  # the SciPy matrix with these places, if it has been created
 
     # Computed on first use: products by SciPy read neither rows nor columns, so positions need not be copied.

@@ -235,11 +235,11 @@ def pad_(input: Tensor, pad: Size, mode: str = "constant", value: Number | None 
     padded = len(integers((pad,), "pad")) // 2
     if not 1 <= padded <= 3 or x.array.ndim - padded not in (1, 2):
         raise NotImplementedError(
-            f"mode {mode!r} pads the last 1, 2 or 3 dimensions of an input with one or two more, "
-            f"not {padded} of {describe(x)}"
+            f"mode {mode!r} pads the last 1, 2 or 3 dimensions after one or two others (batch and channels), "
+            f"got widths for {padded} dimensions of {describe(x)}"
         )
     if mode != "circular" and 0 in x.array.shape[-1 - padded :]:
-        raise RuntimeError(f"mode {mode!r} pads inputs of which only the batch may be empty, got {describe(x)}")
+        raise RuntimeError(f"mode {mode!r} needs elements to copy: only the batch may be empty, got {describe(x)}")
     _check_crop(x, widths)
     crop = tuple([(min(left, 0), min(right, 0)) for left, right in widths])
     crops = any(left or right for left, right in crop)
