@@ -961,8 +961,8 @@ def dropout2d(input: Tensor, p: builtins.float = 0.5, training: builtins.bool = 
     """``input / (1 - p)`` with probability ``1 - p``, else 0, whole channels at a time.
 
     Derivative: ``g / (1 - p)`` where the channel was kept, else 0.
-    Shape: ``(N, C, H, W)``; inputs of another shape ``(N, C, *)`` give a warning, and three dimensions are read as ``(N, C, L)``, as in
-    PyTorch. The result has the input's shape.
+    Shape: ``(N, C, H, W)``; inputs ``(N, C, *)`` of other shapes give a warning, and three dimensions are read as
+    ``(N, C, L)``, as in PyTorch. The result has the input's shape.
     Dtype: real floating, preserved; any if nothing is dropped.
 
     Args:
@@ -986,7 +986,8 @@ def dropout3d(input: Tensor, p: builtins.float = 0.5, training: builtins.bool = 
     """``input / (1 - p)`` with probability ``1 - p``, else 0, whole channels at a time.
 
     Derivative: ``g / (1 - p)`` where the channel was kept, else 0.
-    Shape: ``(N, C, D, H, W)`` or ``(C, D, H, W)``; another shape ``(C, *)`` gives a warning. The result has the input's shape.
+    Shape: ``(N, C, D, H, W)`` or ``(C, D, H, W)``; other inputs ``(C, *)`` give a warning. The result has the input's
+    shape.
     Dtype: real floating, preserved; any if nothing is dropped.
 
     Args:

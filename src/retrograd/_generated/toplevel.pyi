@@ -4365,7 +4365,7 @@ def linspace(start: Operand, end: Operand, steps: builtins.int, *, dtype: DTypeL
     tensor([0.  , 0.25, 0.5 , 0.75, 1.  ])
     """
 def lobpcg(A: Tensor, k: builtins.int | None = None, B: Tensor | None = None, X: Tensor | None = None, n: builtins.int | None = None, iK: Tensor | None = None, niter: builtins.int | None = None, tol: builtins.float | None = None, largest: builtins.bool | None = None, method: builtins.str | None = None, tracker: builtins.object = None, ortho_iparams: builtins.object = None, ortho_fparams: builtins.object = None, ortho_bparams: builtins.object = None) -> builtins.tuple[Tensor, Tensor]:
-    """``E, X`` with ``A X = B X diag(E)``: the k largest or smallest eigenvalues of symmetric matrices, and eigenvectors.
+    """``E, X`` with ``A X = B X diag(E)``: the k largest or smallest eigenvalues of symmetric A, and eigenvectors.
 
     A full decomposition computes them, so the arguments of PyTorch's iteration are accepted and ignored.
 

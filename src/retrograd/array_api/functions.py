@@ -52,7 +52,7 @@ def asarray(
         return ops.asarray(obj, dtype=dtype, device=device, copy=copy)
     place, kind = device or obj.device, dtype or obj.dtype
     if copy is False and (kind != obj.dtype or str(place) != str(obj.device)):
-        raise ValueError(f"asarray: copy=False, but {kind} on {place} of {obj.dtype} on {obj.device} needs a copy")
+        raise ValueError(f"asarray: copy=False, but {obj.dtype} on {obj.device} must be copied to {kind} on {place}")
     return obj.to(device=place, dtype=kind, copy=bool(copy))
 
 
@@ -260,7 +260,7 @@ def reshape(x: Tensor, /, shape: tuple[int, ...], *, copy: bool | None = None) -
         return x.clone().reshape(shape)
     result: Tensor = x.reshape(shape)
     if copy is False and x.numel() and not np.shares_memory(x.detach(), result.detach()):
-        raise ValueError(f"reshape: copy=False, but shape {tuple(shape)} of {tuple(x.shape)} needs a copy")
+        raise ValueError(f"reshape: copy=False, but a view of shape {tuple(x.shape)} in shape {tuple(shape)} is not possible")
     return result
 
 

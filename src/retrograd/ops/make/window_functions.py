@@ -29,7 +29,7 @@ def sampled_window(
     error: type[Exception] = RuntimeError,
     single: float = 1.0,
 ) -> Tensor:
-    """Sample ``shape(xp, x)`` at ``count`` points x from 0 to 1 (periodic: without 1); return ``single`` for one point."""
+    """Sample ``shape(xp, x)`` at ``count`` points from 0 to 1 (periodic: without 1), or return ``single`` for one."""
     kind = dtype_or_default(dtype)
     if kind.kind not in FLOATING:
         raise error(f"expected a floating dtype, got {kind}")

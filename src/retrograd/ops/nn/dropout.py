@@ -115,8 +115,8 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """``input / (1 - p)`` with probability ``1 - p``, else 0, whole channels at a time.
 
-    Shape: ``(N, C, H, W)``; inputs of another shape ``(N, C, *)`` give a warning, and three dimensions are read as ``(N, C, L)``, as in
-    PyTorch. The result has the input's shape.
+    Shape: ``(N, C, H, W)``; inputs ``(N, C, *)`` of other shapes give a warning, and three dimensions are read as
+    ``(N, C, L)``, as in PyTorch. The result has the input's shape.
 
     Raises:
         RuntimeError: dropout is applied to an input that has fewer than 2 dimensions or is not floating.
@@ -127,7 +127,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     x = _check(input, p)
     if x.array.ndim not in (0, 1, 4):
         warn(
-            f"dropout2d: expected (N, C, H, W), got {x.array.ndim} dimensions: the first two are N and C",
+            f"dropout2d: expected (N, C, H, W), got {x.array.ndim} dimensions; the first two are read as N and C",
             stacklevel=user_level(),
         )
     return _channelwise(x, 2, p, training, inplace)
@@ -137,7 +137,8 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """``input / (1 - p)`` with probability ``1 - p``, else 0, whole channels at a time.
 
-    Shape: ``(N, C, D, H, W)`` or ``(C, D, H, W)``; another shape ``(C, *)`` gives a warning. The result has the input's shape.
+    Shape: ``(N, C, D, H, W)`` or ``(C, D, H, W)``; other inputs ``(C, *)`` give a warning. The result has the input's
+    shape.
 
     Raises:
         RuntimeError: the input has no dimensions, or dropout is applied and it is not floating.
@@ -147,7 +148,8 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     """
     x = _check(input, p)
     if x.array.ndim not in (0, 4, 5):
-        warn(f"dropout3d: expected (N, C, D, H, W), got {x.array.ndim} dimensions, C first", stacklevel=user_level())
+        text = f"dropout3d: expected (N, C, D, H, W), got {x.array.ndim} dimensions; the first is read as C"
+        warn(text, stacklevel=user_level())
     return _channelwise(x, 2 if x.array.ndim == 5 else 1, p, training, inplace)
 
 

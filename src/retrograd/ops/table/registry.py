@@ -68,8 +68,8 @@ else:
 UFUNCS: dict[object, Callable[..., object]] = {}
 
 
-# By qualified name, the docstrings composed by tools/generate.py, encoded, since most are never decoded, and the
-# definitions they are composed from.
+# By qualified name: the docstrings that tools/generate.py has composed, which are decoded when needed, and the
+# definitions from which they are composed.
 _Definition = tuple[Any, ...]  # the fields of ``documentation.Definition``
 _COMPOSED: dict[bytes, bytes] = {}
 DEFINITIONS: dict[str, _Definition] = {}

@@ -110,7 +110,7 @@ def lobpcg(
     ortho_fparams: object = None,
     ortho_bparams: object = None,
 ) -> tuple[Tensor, Tensor]:
-    """``E, X`` with ``A X = B X diag(E)``: the k largest or smallest eigenvalues of symmetric matrices, and eigenvectors.
+    """``E, X`` with ``A X = B X diag(E)``: the k largest or smallest eigenvalues of symmetric A, and eigenvectors.
 
     A full decomposition computes them, so the arguments of PyTorch's iteration are accepted and ignored.
 

@@ -277,7 +277,7 @@ def _second(
     by_dout: Any, by_q: Any, by_k: Any, by_v: Any, scale: float, causal: bool, dropout_p: float, gmask: Any = None,
     by_mask: Any = None,
 ) -> None:  # fmt: skip
-    """Fill the gradients of the rule, whose leading axes are broadcast as well."""
+    """Fill the gradients of the rule, whose arrays have the leading axes of all inputs."""
     gq, gk, gv = g
     by_k[...] = by_v[...] = 0
     for rows, columns in _blocks(q, k, causal):

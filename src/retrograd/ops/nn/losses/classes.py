@@ -77,7 +77,7 @@ def _row_indices(length: int) -> Array:
 
 
 def _sum(rows: Any) -> Any:
-    """Return the sum; float16 in float32, since sum and count must not overflow if the mean does not."""
+    """Return the sum, of float16 in float32: sum and count must not overflow if the mean does not."""
     return rows.sum(dtype=np.float32) if rows.dtype.char == "e" else accurate_sum(rows)
 
 
