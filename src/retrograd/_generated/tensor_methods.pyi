@@ -2172,7 +2172,7 @@ class TensorMethods:
             n: the number of repetitions; 0 returns a copy.
             dim: the dimension, by default the last.
             prepend: values to concatenate before the input, with the input's shape except along ``dim``.
-            append: values to concatenate after the input, likewise.
+            append: values to concatenate after the input, with its shape except along ``dim``.
 
         Raises:
             IndexError: ``dim`` is out of range.
@@ -3439,7 +3439,7 @@ class TensorMethods:
     def index_fill(self, dim: builtins.int, index: Tensor, value: Number | Tensor) -> Tensor:
         """``out[.., index[i], ..] = value``, in a copy of the input.
 
-        Derivative: input: ``g``, 0 at the positions. value: the sum of ``g`` over them.
+        Derivative: input: ``g``, 0 at the positions. value: the sum of ``g`` over the positions.
         Shape: any; the result has the input's shape.
         Dtype: any; the result has the input's dtype.
 
@@ -3461,7 +3461,7 @@ class TensorMethods:
     def index_fill(self, *, axis: builtins.int, index: Tensor, value: Number | Tensor) -> Tensor:
         """``out[.., index[i], ..] = value``, in a copy of the input.
 
-        Derivative: input: ``g``, 0 at the positions. value: the sum of ``g`` over them.
+        Derivative: input: ``g``, 0 at the positions. value: the sum of ``g`` over the positions.
         Shape: any; the result has the input's shape.
         Dtype: any; the result has the input's dtype.
 
@@ -4946,7 +4946,7 @@ class TensorMethods:
         Args:
             input: the input Tensor.
             source: the dimensions to move.
-            destination: the position of each of them in the result.
+            destination: the position of each of these dimensions in the result.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -4966,7 +4966,7 @@ class TensorMethods:
         Args:
             input: the input Tensor.
             source: the dimensions to move.
-            destination: the position of each of them in the result.
+            destination: the position of each of these dimensions in the result.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.

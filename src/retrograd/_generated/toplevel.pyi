@@ -736,7 +736,7 @@ def asarray(obj: Any, *, dtype: DTypeLike | None = None, device: DeviceLike | No
 
     Args:
         obj: a number, nested sequences of numbers, an array, a Tensor, a DLPack capsule, or bytes, which are read as
-            numbers; a memoryview is read likewise if ``dtype`` is given.
+            numbers; a memoryview is also read as numbers if ``dtype`` is given.
         dtype: the dtype; the default is that under ``Dtype``, for bytes the default dtype.
         device: the device, by default that of the data, or the default device.
         copy: True always copies, False never does, None copies only if memory cannot be shared.
@@ -2343,7 +2343,7 @@ def diff(input: Operand, n: builtins.int = 1, dim: Dim = -1, prepend: Operand | 
         n: the number of repetitions; 0 returns a copy.
         dim: the dimension, by default the last.
         prepend: values to concatenate before the input, with the input's shape except along ``dim``.
-        append: values to concatenate after the input, likewise.
+        append: values to concatenate after the input, with its shape except along ``dim``.
 
     Raises:
         IndexError: ``dim`` is out of range.
@@ -3762,7 +3762,7 @@ def index_copy(input: Tensor, *, axis: builtins.int, index: Tensor, source: Tens
 def index_fill(input: Tensor, dim: builtins.int, index: Tensor, value: Number | Tensor) -> Tensor:
     """``out[.., index[i], ..] = value``, in a copy of the input.
 
-    Derivative: input: ``g``, 0 at the positions. value: the sum of ``g`` over them.
+    Derivative: input: ``g``, 0 at the positions. value: the sum of ``g`` over the positions.
     Shape: any; the result has the input's shape.
     Dtype: any; the result has the input's dtype.
 
@@ -3784,7 +3784,7 @@ def index_fill(input: Tensor, dim: builtins.int, index: Tensor, value: Number | 
 def index_fill(input: Tensor, *, axis: builtins.int, index: Tensor, value: Number | Tensor) -> Tensor:
     """``out[.., index[i], ..] = value``, in a copy of the input.
 
-    Derivative: input: ``g``, 0 at the positions. value: the sum of ``g`` over them.
+    Derivative: input: ``g``, 0 at the positions. value: the sum of ``g`` over the positions.
     Shape: any; the result has the input's shape.
     Dtype: any; the result has the input's dtype.
 
@@ -4367,7 +4367,7 @@ def linspace(start: Operand, end: Operand, steps: builtins.int, *, dtype: DTypeL
 def lobpcg(A: Tensor, k: builtins.int | None = None, B: Tensor | None = None, X: Tensor | None = None, n: builtins.int | None = None, iK: Tensor | None = None, niter: builtins.int | None = None, tol: builtins.float | None = None, largest: builtins.bool | None = None, method: builtins.str | None = None, tracker: builtins.object = None, ortho_iparams: builtins.object = None, ortho_fparams: builtins.object = None, ortho_bparams: builtins.object = None) -> builtins.tuple[Tensor, Tensor]:
     """``E, X`` with ``A X = B X diag(E)``: the k largest or smallest eigenvalues of symmetric A, and eigenvectors.
 
-    A full decomposition computes them, so the arguments of PyTorch's iteration are accepted and ignored.
+    A full decomposition computes the eigenvalues, so the arguments of PyTorch's iteration are accepted and ignored.
 
     Derivative: that of ``linalg.eigh``, applied to ``(A + A^H) / 2``, so that both triangles of A get the same
     gradient.
@@ -5401,7 +5401,7 @@ def moveaxis(input: Tensor, source: Dims, destination: Dims) -> Tensor:
     Args:
         input: the input Tensor.
         source: the dimensions to move.
-        destination: the position of each of them in the result.
+        destination: the position of each of these dimensions in the result.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -5421,7 +5421,7 @@ def movedim(input: Tensor, source: Dims, destination: Dims) -> Tensor:
     Args:
         input: the input Tensor.
         source: the dimensions to move.
-        destination: the position of each of them in the result.
+        destination: the position of each of these dimensions in the result.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.

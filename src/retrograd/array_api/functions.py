@@ -260,7 +260,7 @@ def reshape(x: Tensor, /, shape: tuple[int, ...], *, copy: bool | None = None) -
         return x.clone().reshape(shape)
     result: Tensor = x.reshape(shape)
     if copy is False and x.numel() and not np.shares_memory(x.detach(), result.detach()):
-        raise ValueError(f"reshape: copy=False, but a view of shape {tuple(x.shape)} in shape {tuple(shape)} is not possible")
+        raise ValueError(f"reshape: copy=False, but {tuple(x.shape)} must be copied to get shape {tuple(shape)}")
     return result
 
 
@@ -419,7 +419,7 @@ class Info:
         }
 
     def dtypes(self, *, device: DeviceLike = None, kind: str | tuple[str, ...] | None = None) -> dict[str, PublicDType]:
-        """Return the dtypes of the standard, or those of some kinds, by name."""
+        """Return the standard's dtypes by name, or only the dtypes of the given kinds."""
         return {name: dtype for name, dtype in DTYPES.items() if kind is None or isdtype(dtype, kind)}
 
     def devices(self) -> tuple[Device, ...]:

@@ -127,7 +127,7 @@ def _index_fill(input: Tensor, dim: int, index: Tensor, value: Number | Tensor) 
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Number | Tensor) -> Tensor:
     """``out[.., index[i], ..] = value``, in a copy of the input.
 
-    Derivative: input: ``g``, 0 at the positions. value: the sum of ``g`` over them.
+    Derivative: input: ``g``, 0 at the positions. value: the sum of ``g`` over the positions.
 
     Args:
         index: a vector of integers; negative ones count from the end.

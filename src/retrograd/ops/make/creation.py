@@ -194,7 +194,7 @@ def asarray(
 
     Args:
         obj: a number, nested sequences of numbers, an array, a Tensor, a DLPack capsule, or bytes, which are read as
-            numbers; a memoryview is read likewise if ``dtype`` is given.
+            numbers; a memoryview is also read as numbers if ``dtype`` is given.
         dtype: the dtype; the default is that under ``Dtype``, for bytes the default dtype.
         copy: True always copies, False never does, None copies only if memory cannot be shared.
 

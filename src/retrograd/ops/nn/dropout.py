@@ -60,7 +60,7 @@ def _dropped(x: Tensor, shape: tuple[int, ...], p: float, inplace: bool) -> Tens
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """``input / (1 - p)`` with probability ``1 - p``, else 0, elementwise; without ``training`` the input itself.
 
-    Derivative: ``g / (1 - p)`` where the element was kept, else 0.
+    Derivative: ``g / (1 - p)`` where the element was not dropped, else 0.
     Dtype: real floating, preserved; any if nothing is dropped.
 
     Args:
@@ -94,7 +94,7 @@ def _decisions(x: Tensor, channels: int, p: float) -> tuple[int, ...]:
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """``input / (1 - p)`` with probability ``1 - p``, else 0, whole channels at a time.
 
-    Derivative: ``g / (1 - p)`` where the channel was kept, else 0.
+    Derivative: ``g / (1 - p)`` where the channel was not dropped, else 0.
     Shape: ``(N, C, L)`` or ``(C, L)``; the result has the input's shape.
 
     Raises:
@@ -174,7 +174,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
     ``s = -1.7581`` is the limit of SELU at -inf; ``a = 1 / sqrt((1 - p) (1 + p s^2))`` and ``b = -a s p`` keep mean 0
     and variance 1.
 
-    Derivative: ``a g`` where the element was kept, else 0.
+    Derivative: ``a g`` where the element was not saturated, else 0.
 
     Args:
         p: the probability of saturation; with 1 all elements become 0.
@@ -192,7 +192,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """``a input + b`` with probability ``1 - p``, else ``a s + b``: ``alpha_dropout`` of whole channels.
 
-    Derivative: ``a g`` where the channel was kept, else 0.
+    Derivative: ``a g`` where the channel was not saturated, else 0.
 
     Raises:
         RuntimeError: dropout is applied to an input that is not floating or has fewer than two dimensions.

@@ -212,7 +212,8 @@ def embedding_bag(
     if per_sample_weights is not None and mode != "sum":
         raise NotImplementedError(f"per_sample_weights need mode 'sum', got {mode!r}")
     if per_sample_weights is not None and per_sample_weights.shape != index.shape:
-        raise InvalidValue(f"per_sample_weights {describe(per_sample_weights)} and input {describe(index)} must agree")
+        given = describe(per_sample_weights)
+        raise InvalidValue(f"per_sample_weights must have the shape of input {describe(index)}, got {given}")
     if per_sample_weights is not None and per_sample_weights.dtype != weight.dtype:
         raise RuntimeError(
             f"expected per_sample_weights in {weight.dtype}, as weight, got {describe(per_sample_weights)}"

@@ -58,7 +58,7 @@ RULES |= {"jve": real(JVE), "yve": real(YVE)}
 
 
 def _hankel(name: str, factor: complex) -> None:
-    """Hankel's function of a complex number; times ``exp(-factor x)``, whose derivative subtracts ``factor``."""
+    """Define Hankel's function times ``exp(-factor x)``; the derivative contains ``-factor`` times the result."""
 
     def slope(g: Array, v: Array, x: Array, ans: Array) -> Array:
         return g * ((primitive(v - 1, x) - primitive(v + 1, x)) / 2 - factor * ans)

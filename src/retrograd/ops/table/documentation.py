@@ -165,8 +165,8 @@ def like(*others: object, raises: str = "", source: bool = False) -> Callable[[D
     """Complete the docstring of a function or class from the docstrings of others.
 
     Args:
-        others: functions and classes; an argument that the docstring does not describe gets the description of the
-            first of them that has one.
+        others: functions and classes; an argument that the docstring does not describe gets the description in the
+            first of these docstrings that has one.
         raises: names of exceptions, separated by commas, whose descriptions are also copied.
         source: also copy the section ``Source:``.
 

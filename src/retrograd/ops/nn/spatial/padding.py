@@ -207,7 +207,7 @@ def pad_(input: Tensor, pad: Size, mode: str = "constant", value: Number | None 
     Derivative: the part of g at the input's position, 0 for cropped elements; for modes other than constant, g of the
     padding is added to the elements that it was copied from.
     Shape: any for ``"constant"``; else the input has one or two dimensions (batch and channels) before the 1, 2 or 3
-    padded ones.
+    padded dimensions.
 
     Args:
         pad: widths (left, right) of the last dimension, then of the dimension before it, and so on; negative ones crop.
