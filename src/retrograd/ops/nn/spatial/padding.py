@@ -116,7 +116,7 @@ def _pad_edges(x: Array, widths: Widths, mode: str) -> Array:
     out = np.empty(shape, x.dtype)
     out[inside] = x
     for axis, (length, pair) in enumerate(zip(x.shape, widths)):
-        if any(pair):  # the padding of later axes is overwritten later
+        if any(pair):  # here lines also copy unset padding of later axes, which is set when the loop reaches them
             lines = out.swapaxes(0, axis)
             source = _sources(length, pair, mode) + pair[0]
             for place in (*range(pair[0]), *range(pair[0] + length, len(source))):

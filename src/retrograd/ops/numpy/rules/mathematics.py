@@ -66,7 +66,7 @@ def _sort(
 ) -> Tensor:
     only("sort", "order", order, None)
     x, dim = flat(a, axis)
-    if descending is True:  # an option of NumPy 2.5, which sorts NaN last
+    if descending is True:  # descending is an option of NumPy 2.5; NaN comes last
         return ops.take_along_dim(x, new_tensor(array_module(x).argsort(x.array, dim, descending=True)), dim)
     if x.dtype.kind == "c":  # sort by the real parts, then by the imaginary parts
         return ops.take_along_dim(x, new_tensor(array_module(x).argsort(x.array, dim)), dim)
