@@ -349,7 +349,7 @@ def alpha_dropout(input: Tensor, p: builtins.float = 0.5, training: builtins.boo
     ``s = -1.7581`` is the limit of SELU at -inf; ``a = 1 / sqrt((1 - p) (1 + p s^2))`` and ``b = -a s p`` keep mean 0
     and variance 1.
 
-    Derivative: ``a g`` where the element was kept, else 0.
+    Derivative: ``a g`` where the element was not saturated, else 0.
     Shape: any; the result has the input's shape.
     Dtype: real floating, preserved; any if nothing is dropped.
 
@@ -808,8 +808,8 @@ def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
 def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: builtins.float = 0, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: builtins.str = 'mean') -> Tensor:
     """``1 - cos(x1, x2)`` where the target is 1, ``max(0, cos(x1, x2) - margin)`` where it is -1.
 
-    Derivative: that of the formula, and at the kink that above it; finite at zero vectors, since 1e-12 is added to
-    squared norms.
+    Derivative: that of the formula, at the kink the derivative from above; finite at zero vectors, since 1e-12 is added
+    to squared norms.
     Shape: inputs ``(N, D)`` or ``(D,)``, target ``(N,)`` or 0-d; the result is 0-d, or with reduction ``"none"`` has
     the target's shape.
     Dtype: real floating.
@@ -912,7 +912,7 @@ def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequenc
 def dropout(input: Tensor, p: builtins.float = 0.5, training: builtins.bool = True, inplace: builtins.bool = False) -> Tensor:
     """``input / (1 - p)`` with probability ``1 - p``, else 0, elementwise; without ``training`` the input itself.
 
-    Derivative: ``g / (1 - p)`` where the element was kept, else 0.
+    Derivative: ``g / (1 - p)`` where the element was not dropped, else 0.
     Shape: any; the result has the input's shape.
     Dtype: real floating, preserved; any if nothing is dropped.
 
@@ -936,7 +936,7 @@ def dropout(input: Tensor, p: builtins.float = 0.5, training: builtins.bool = Tr
 def dropout1d(input: Tensor, p: builtins.float = 0.5, training: builtins.bool = True, inplace: builtins.bool = False) -> Tensor:
     """``input / (1 - p)`` with probability ``1 - p``, else 0, whole channels at a time.
 
-    Derivative: ``g / (1 - p)`` where the channel was kept, else 0.
+    Derivative: ``g / (1 - p)`` where the channel was not dropped, else 0.
     Shape: ``(N, C, L)`` or ``(C, L)``; the result has the input's shape.
     Dtype: real floating, preserved; any if nothing is dropped.
 
@@ -960,9 +960,9 @@ def dropout1d(input: Tensor, p: builtins.float = 0.5, training: builtins.bool = 
 def dropout2d(input: Tensor, p: builtins.float = 0.5, training: builtins.bool = True, inplace: builtins.bool = False) -> Tensor:
     """``input / (1 - p)`` with probability ``1 - p``, else 0, whole channels at a time.
 
-    Derivative: ``g / (1 - p)`` where the channel was kept, else 0.
-    Shape: ``(N, C, H, W)``; other ``(N, C, *)`` give a warning, and three dimensions are read as ``(N, C, L)``, as in
-    PyTorch. The result has the input's shape.
+    Derivative: ``g / (1 - p)`` where the channel was not dropped, else 0.
+    Shape: ``(N, C, H, W)``; inputs ``(N, C, *)`` of other shapes give a warning, and three dimensions are read as
+    ``(N, C, L)``, as in PyTorch. The result has the input's shape.
     Dtype: real floating, preserved; any if nothing is dropped.
 
     Args:
@@ -985,8 +985,9 @@ def dropout2d(input: Tensor, p: builtins.float = 0.5, training: builtins.bool = 
 def dropout3d(input: Tensor, p: builtins.float = 0.5, training: builtins.bool = True, inplace: builtins.bool = False) -> Tensor:
     """``input / (1 - p)`` with probability ``1 - p``, else 0, whole channels at a time.
 
-    Derivative: ``g / (1 - p)`` where the channel was kept, else 0.
-    Shape: ``(N, C, D, H, W)`` or ``(C, D, H, W)``; other ``(C, *)`` give a warning. The result has the input's shape.
+    Derivative: ``g / (1 - p)`` where the channel was not dropped, else 0.
+    Shape: ``(N, C, D, H, W)`` or ``(C, D, H, W)``; other inputs ``(C, *)`` give a warning. The result has the input's
+    shape.
     Dtype: real floating, preserved; any if nothing is dropped.
 
     Args:
@@ -1101,7 +1102,7 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
         IndexError: a number is out of range.
         ValueError: the mode is unknown, or input, offsets and per_sample_weights do not match in shape.
         NotImplementedError: ``per_sample_weights`` are given with a mode other than sum.
-        RuntimeError: a number is out of range, weight is not floating, the input not of integers,
+        RuntimeError: a number is out of range, weight is not floating, the input does not hold integers,
             ``per_sample_weights`` have another dtype than weight, or ``offsets`` do not start at 0 or decrease.
 
     >>> F.embedding_bag(rg.tensor([[0, 1]]), rg.tensor([[1.0, 2.0], [3.0, 4.0]]), mode="sum")
@@ -1110,7 +1111,7 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
 def feature_alpha_dropout(input: Tensor, p: builtins.float = 0.5, training: builtins.bool = False, inplace: builtins.bool = False) -> Tensor:
     """``a input + b`` with probability ``1 - p``, else ``a s + b``: ``alpha_dropout`` of whole channels.
 
-    Derivative: ``a g`` where the channel was kept, else 0.
+    Derivative: ``a g`` where the channel was not saturated, else 0.
     Shape: ``(N, C, *)``; the result has the input's shape.
     Dtype: real floating, preserved; any if nothing is dropped.
 
@@ -1948,7 +1949,7 @@ def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: 
     Args:
         input1, input2: x1 and x2.
         target: y, of 1 and -1.
-        margin: pairs whose difference exceeds it in the right direction have no loss.
+        margin: a pair has no loss if x1 and x2 differ by more than the margin in the right direction.
         size_average: deprecated, use ``reduction``.
         reduce: deprecated, use ``reduction``.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
@@ -2412,7 +2413,7 @@ def multi_head_attention_forward(query: Tensor, key: Tensor, value: Tensor, embe
             added to the scores.
         use_separate_proj_weight: use the next three arguments instead of ``in_proj_weight``.
         q_proj_weight, k_proj_weight, v_proj_weight: ``(E, E)``, ``(E, Ek)``, ``(E, Ev)``.
-        static_k, static_v: keys and values in place of the projected ones, ``(N * num_heads, S, E / num_heads)``.
+        static_k, static_v: replace the projected keys and values, ``(N * num_heads, S, E / num_heads)``.
         average_attn_weights: average the returned weights over the heads.
         is_causal: promises that ``attn_mask``, which must be given, is the causal mask.
 
@@ -2601,12 +2602,12 @@ def one_hot(*, input: Tensor, num_classes: builtins.int = -1) -> Tensor:
             [0, 0, 1]])
     """
 def pad(input: Tensor, pad: Size, mode: builtins.str = 'constant', value: Number | None = None) -> Tensor:
-    """``value``, or elements of the input, around it; ``pad`` is (left, right) of the last dimension, then of others.
+    """``value``, or copied elements, around the input; ``pad`` is (left, right) of the last dimension, then of others.
 
     Derivative: the part of g at the input's position, 0 for cropped elements; for modes other than constant, g of the
     padding is added to the elements that it was copied from.
     Shape: any for ``"constant"``; else the input has one or two dimensions (batch and channels) before the 1, 2 or 3
-    padded ones.
+    padded dimensions.
     Dtype: any; the result has the input's dtype.
 
     Args:

@@ -134,7 +134,7 @@ def cond(A: Operand, p: Order | None = None) -> Tensor:
 
     Derivative: that of the norms, or of the quotient of singular values.
     Shape: (..., m, n) to (...), (..., n, n) for other norms than 2 and -2.
-    Dtype: float32, float64 and complex, whose condition is real.
+    Dtype: float32, float64 and complex; the result is real.
 
     Args:
         A: the matrices.
@@ -154,7 +154,7 @@ def cond(*, input: Operand, p: Order | None = None) -> Tensor:
 
     Derivative: that of the norms, or of the quotient of singular values.
     Shape: (..., m, n) to (...), (..., n, n) for other norms than 2 and -2.
-    Dtype: float32, float64 and complex, whose condition is real.
+    Dtype: float32, float64 and complex; the result is real.
 
     Args:
         A: the matrices.
@@ -271,7 +271,7 @@ def eigh(A: Operand, UPLO: Literal['L', 'U'] = 'L') -> EighResult:
     of the vectors is NaN, as in PyTorch and JAX: their vectors are one choice of many. It is finite if the function
     uses no eigenvalues and neither of these two vectors, as in ``V[:, :k]``. For functions of the matrix use
     ``linalg.matrix_exp``, ``scipy.linalg.sqrtm``, ``logm`` or ``fractional_matrix_power``; the projector onto the
-    eigenvectors below c is ``(I - scipy.linalg.polar(A - c I)[0]) / 2``.
+    eigenvectors with eigenvalues below c is ``(I - scipy.linalg.polar(A - c I)[0]) / 2``.
     Shape: (..., n, n) to w (..., n) and V (..., n, n).
     Dtype: float32, float64 and complex, whose eigenvalues are real.
 
@@ -300,7 +300,7 @@ def eigh(*, input: Operand, UPLO: Literal['L', 'U'] = 'L') -> EighResult:
     of the vectors is NaN, as in PyTorch and JAX: their vectors are one choice of many. It is finite if the function
     uses no eigenvalues and neither of these two vectors, as in ``V[:, :k]``. For functions of the matrix use
     ``linalg.matrix_exp``, ``scipy.linalg.sqrtm``, ``logm`` or ``fractional_matrix_power``; the projector onto the
-    eigenvectors below c is ``(I - scipy.linalg.polar(A - c I)[0]) / 2``.
+    eigenvectors with eigenvalues below c is ``(I - scipy.linalg.polar(A - c I)[0]) / 2``.
     Shape: (..., n, n) to w (..., n) and V (..., n, n).
     Dtype: float32, float64 and complex, whose eigenvalues are real.
 

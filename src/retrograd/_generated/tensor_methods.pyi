@@ -1049,7 +1049,7 @@ class TensorMethods:
 
         Args:
             input: the probabilities of 1, or with ``p`` only the shape.
-            p: one probability for all.
+            p: one probability for all elements.
             generator: the random number generator, by default the default generator.
 
         Raises:
@@ -2172,7 +2172,7 @@ class TensorMethods:
             n: the number of repetitions; 0 returns a copy.
             dim: the dimension, by default the last.
             prepend: values to concatenate before the input, with the input's shape except along ``dim``.
-            append: values to concatenate after the input, likewise.
+            append: values to concatenate after the input, with its shape except along ``dim``.
 
         Raises:
             IndexError: ``dim`` is out of range.
@@ -2234,7 +2234,7 @@ class TensorMethods:
         """``input / other``, elementwise.
 
         Derivative: input: ``g / other``; other: ``-g * input / other^2``; infinite or NaN where other is 0. With a
-        rounding mode zero.
+        rounding mode, both are zero.
         Shape: any; the arguments broadcast, and the result has their common shape.
         Dtype: PyTorch's result type of both; integers become the default dtype, but stay integers with a rounding mode.
 
@@ -2258,7 +2258,7 @@ class TensorMethods:
         """``input / other``, elementwise.
 
         Derivative: input: ``g / other``; other: ``-g * input / other^2``; infinite or NaN where other is 0. With a
-        rounding mode zero.
+        rounding mode, both are zero.
         Shape: any; the arguments broadcast, and the result has their common shape.
         Dtype: PyTorch's result type of both; integers become the default dtype, but stay integers with a rounding mode.
 
@@ -2802,7 +2802,7 @@ class TensorMethods:
     def fmod(self, other: Operand) -> Tensor:
         """``input - trunc(input / other) * other``, elementwise: the remainder of C, with the dividend's sign.
 
-        Derivative: input: ``g``; other: ``-g * trunc(input / other)``; at a jump, that of the piece farther from 0.
+        Derivative: input: ``g``; other: ``-g * trunc(input / other)``; at a jump, the limit for quotients farther from 0.
         Shape: any; the arguments broadcast, and the result has their common shape.
         Dtype: any; the result has PyTorch's result type of the arguments.
 
@@ -2857,8 +2857,8 @@ class TensorMethods:
         """``out[i, j, k] = input[i, index[i, j, k], k]`` for dimension 1 of three: elements selected along a dimension.
 
         Derivative: ``g`` added at the positions.
-        Shape: the index has as many dimensions as the input, and is longer at most in ``dim``; the result has the
-        shape of the index. A 0-d Tensor counts as a vector of one element; an empty index may have any shape.
+        Shape: the index has as many dimensions as the input, and is not longer except in ``dim``; the result has
+        the shape of the index. A 0-d Tensor counts as a vector of one element; an empty index may have any shape.
         Dtype: any; the result has the input's dtype.
 
         Args:
@@ -2881,8 +2881,8 @@ class TensorMethods:
         """``out[i, j, k] = input[i, index[i, j, k], k]`` for dimension 1 of three: elements selected along a dimension.
 
         Derivative: ``g`` added at the positions.
-        Shape: the index has as many dimensions as the input, and is longer at most in ``dim``; the result has the
-        shape of the index. A 0-d Tensor counts as a vector of one element; an empty index may have any shape.
+        Shape: the index has as many dimensions as the input, and is not longer except in ``dim``; the result has
+        the shape of the index. A 0-d Tensor counts as a vector of one element; an empty index may have any shape.
         Dtype: any; the result has the input's dtype.
 
         Args:
@@ -3393,7 +3393,7 @@ class TensorMethods:
     def index_copy(self, dim: builtins.int, index: Tensor, source: Tensor) -> Tensor:
         """``out[.., index[i], ..] = source[.., i, ..]``, in a copy of the input.
 
-        Derivative: input: ``g``, 0 at the positions. source: ``g`` at the positions, only for the last of repeats.
+        Derivative: input: ``g``, 0 at the positions. source: ``g`` at the positions, but for repeats only in the last.
         Shape: the input's, preserved; source has the same shape, except for the length of the index along ``dim``.
         Dtype: any, preserved; source has the dtype of the input.
 
@@ -3415,7 +3415,7 @@ class TensorMethods:
     def index_copy(self, *, axis: builtins.int, index: Tensor, source: Tensor) -> Tensor:
         """``out[.., index[i], ..] = source[.., i, ..]``, in a copy of the input.
 
-        Derivative: input: ``g``, 0 at the positions. source: ``g`` at the positions, only for the last of repeats.
+        Derivative: input: ``g``, 0 at the positions. source: ``g`` at the positions, but for repeats only in the last.
         Shape: the input's, preserved; source has the same shape, except for the length of the index along ``dim``.
         Dtype: any, preserved; source has the dtype of the input.
 
@@ -3439,7 +3439,7 @@ class TensorMethods:
     def index_fill(self, dim: builtins.int, index: Tensor, value: Number | Tensor) -> Tensor:
         """``out[.., index[i], ..] = value``, in a copy of the input.
 
-        Derivative: input: ``g``, 0 at the positions. value: the sum of ``g`` over them.
+        Derivative: input: ``g``, 0 at the positions. value: the sum of ``g`` over the positions.
         Shape: any; the result has the input's shape.
         Dtype: any; the result has the input's dtype.
 
@@ -3461,7 +3461,7 @@ class TensorMethods:
     def index_fill(self, *, axis: builtins.int, index: Tensor, value: Number | Tensor) -> Tensor:
         """``out[.., index[i], ..] = value``, in a copy of the input.
 
-        Derivative: input: ``g``, 0 at the positions. value: the sum of ``g`` over them.
+        Derivative: input: ``g``, 0 at the positions. value: the sum of ``g`` over the positions.
         Shape: any; the result has the input's shape.
         Dtype: any; the result has the input's dtype.
 
@@ -3844,7 +3844,7 @@ class TensorMethods:
 
         NaN counts as the largest element.
 
-        Derivative: ``g`` at the element with the index; equal elements are ranked in their order.
+        Derivative: ``g`` at the element with the returned index; equal elements are ranked in their order.
         Shape: any; the dimension is removed, or has length 1 with ``keepdim``.
         Dtype: any but complex; values have the dtype of the input, indices are int64.
 
@@ -4916,7 +4916,7 @@ class TensorMethods:
     def mode(self, dim: Dim = -1, keepdim: builtins.bool = False, *, axis: Dim = -1, keepdims: builtins.bool = False) -> ValuesIndices:
         """``argmax_v sum_i [x_i = v]``: the most frequent element along ``dim`` (the smallest if tied) and its last index.
 
-        Derivative: ``g`` at the element with the index.
+        Derivative: ``g`` at the element with the returned index.
         Shape: any; the dimension is removed, or has length 1 with ``keepdim``.
         Dtype: any but complex; values have the dtype of the input, indices are int64.
 
@@ -4946,7 +4946,7 @@ class TensorMethods:
         Args:
             input: the input Tensor.
             source: the dimensions to move.
-            destination: the position of each of them in the result.
+            destination: the position of each of these dimensions in the result.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -4966,7 +4966,7 @@ class TensorMethods:
         Args:
             input: the input Tensor.
             source: the dimensions to move.
-            destination: the position of each of them in the result.
+            destination: the position of each of these dimensions in the result.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -6143,7 +6143,7 @@ class TensorMethods:
     def remainder(self, other: Operand) -> Tensor:
         """``input - floor(input / other) * other``, elementwise: Python's ``%``, with the divisor's sign.
 
-        Derivative: input: ``g``; other: ``-g * floor(input / other)``; at a jump, that of the piece above.
+        Derivative: input: ``g``; other: ``-g * floor(input / other)``; at a jump, the limit for larger quotients.
         Shape: any; the arguments broadcast, and the result has their common shape.
         Dtype: any; the result has PyTorch's result type of the arguments.
 
@@ -6172,7 +6172,7 @@ class TensorMethods:
             input: the Tensor of slices.
             p: the order of the norm, positive.
             dim: the dimension whose slices are scaled.
-            maxnorm: the largest norm, at least 0.
+            maxnorm: the norm to which slices with a larger norm are scaled, at least 0.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -6195,7 +6195,7 @@ class TensorMethods:
             input: the Tensor of slices.
             p: the order of the norm, positive.
             dim: the dimension whose slices are scaled.
-            maxnorm: the largest norm, at least 0.
+            maxnorm: the norm to which slices with a larger norm are scaled, at least 0.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -7010,7 +7010,7 @@ class TensorMethods:
 
         Args:
             input: the input Tensor.
-            dim: a dimension or several, all of them by default; a bool is ``unbiased``.
+            dim: a dimension or several, all of them by default; a bool is interpreted as ``unbiased``.
             unbiased: PyTorch's older argument: False means ``correction=0``.
             keepdim: keep the reduced dimensions, with length 1.
             correction: the number to subtract from the count, 1 by default (the unbiased estimate), also if ``dim`` is
@@ -7370,8 +7370,8 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
-            RuntimeError: the number of pieces is not positive, or ``indices_or_sections`` is a Tensor of other than int64
-                or of more than one dimension.
+            RuntimeError: the number of pieces is not positive, or ``indices_or_sections`` is a Tensor that is not int64
+                or has more than one dimension.
 
         >>> rg.tensor_split(rg.arange(5), 2), rg.tensor_split(rg.arange(5), (1, 4))
         ((tensor([0, 1, 2]), tensor([3, 4])), (tensor([0]), tensor([1, 2, 3]), tensor([4])))
@@ -7392,8 +7392,8 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
-            RuntimeError: the number of pieces is not positive, or ``indices_or_sections`` is a Tensor of other than int64
-                or of more than one dimension.
+            RuntimeError: the number of pieces is not positive, or ``indices_or_sections`` is a Tensor that is not int64
+                or has more than one dimension.
 
         >>> rg.tensor_split(rg.arange(5), 2), rg.tensor_split(rg.arange(5), (1, 4))
         ((tensor([0, 1, 2]), tensor([3, 4])), (tensor([0]), tensor([1, 2, 3]), tensor([4])))
@@ -7414,8 +7414,8 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
-            RuntimeError: the number of pieces is not positive, or ``indices_or_sections`` is a Tensor of other than int64
-                or of more than one dimension.
+            RuntimeError: the number of pieces is not positive, or ``indices_or_sections`` is a Tensor that is not int64
+                or has more than one dimension.
 
         >>> rg.tensor_split(rg.arange(5), 2), rg.tensor_split(rg.arange(5), (1, 4))
         ((tensor([0, 1, 2]), tensor([3, 4])), (tensor([0]), tensor([1, 2, 3]), tensor([4])))
@@ -8065,7 +8065,7 @@ class TensorMethods:
 
         Args:
             input: the input Tensor.
-            dim: a dimension or several, all of them by default; a bool is ``unbiased``.
+            dim: a dimension or several, all of them by default; a bool is interpreted as ``unbiased``.
             unbiased: PyTorch's older argument: False means ``correction=0``.
             keepdim: keep the reduced dimensions, with length 1.
             correction: the number to subtract from the count, 1 by default (the unbiased estimate), also if ``dim`` is

@@ -457,7 +457,7 @@ def arange(start: Operand | None = None, end: Operand | None = None, step: Opera
         start: the first number.
         end: the upper bound, which is excluded; also under NumPy's name ``stop``.
         step: the difference between consecutive numbers; may be negative.
-        dtype: the dtype, by default as above.
+        dtype: the dtype; the default is that under ``Dtype``.
         device: the device, by default the default device.
         requires_grad: whether the result is a leaf that requires grad.
 
@@ -716,7 +716,7 @@ def as_tensor(data: builtins.object, dtype: DTypeLike | None = None, device: Dev
 
     Args:
         data: a number, nested sequences of numbers, an array or a Tensor.
-        dtype: the dtype, by default as above.
+        dtype: the dtype; the default is that under ``Dtype``.
         device: the device, by default that of the data, or the default device.
 
     Raises:
@@ -736,8 +736,8 @@ def asarray(obj: Any, *, dtype: DTypeLike | None = None, device: DeviceLike | No
 
     Args:
         obj: a number, nested sequences of numbers, an array, a Tensor, a DLPack capsule, or bytes, which are read as
-            numbers; a memoryview is read likewise if ``dtype`` is given.
-        dtype: the dtype, by default as above; for bytes the default dtype.
+            numbers; a memoryview is also read as numbers if ``dtype`` is given.
+        dtype: the dtype; the default is that under ``Dtype``, for bytes the default dtype.
         device: the device, by default that of the data, or the default device.
         copy: True always copies, False never does, None copies only if memory cannot be shared.
         requires_grad: whether the result is a leaf that requires grad.
@@ -832,10 +832,10 @@ def atleast_1d(tensor: Operand) -> Tensor:
     Args:
         tensors: Tensors as separate arguments, or a list of Tensors.
 
-    Returns: one Tensor for one, a tuple for several or for a list.
+    Returns: a Tensor for a single argument, a tuple for several arguments or a list.
 
     Raises:
-        TypeError: one of them is not a Tensor, array or number.
+        TypeError: an argument is not a Tensor, array or number.
 
     >>> rg.atleast_1d(rg.tensor(3.0))
     tensor([3.])
@@ -851,10 +851,10 @@ def atleast_1d(tensors: Sequence[Operand]) -> builtins.tuple[Tensor, ...]:
     Args:
         tensors: Tensors as separate arguments, or a list of Tensors.
 
-    Returns: one Tensor for one, a tuple for several or for a list.
+    Returns: a Tensor for a single argument, a tuple for several arguments or a list.
 
     Raises:
-        TypeError: one of them is not a Tensor, array or number.
+        TypeError: an argument is not a Tensor, array or number.
 
     >>> rg.atleast_1d(rg.tensor(3.0))
     tensor([3.])
@@ -870,10 +870,10 @@ def atleast_1d(first: Operand, second: Operand, *others: Operand) -> builtins.tu
     Args:
         tensors: Tensors as separate arguments, or a list of Tensors.
 
-    Returns: one Tensor for one, a tuple for several or for a list.
+    Returns: a Tensor for a single argument, a tuple for several arguments or a list.
 
     Raises:
-        TypeError: one of them is not a Tensor, array or number.
+        TypeError: an argument is not a Tensor, array or number.
 
     >>> rg.atleast_1d(rg.tensor(3.0))
     tensor([3.])
@@ -889,10 +889,10 @@ def atleast_2d(tensor: Operand) -> Tensor:
     Args:
         tensors: Tensors as separate arguments, or a list of Tensors.
 
-    Returns: one Tensor for one, a tuple for several or for a list.
+    Returns: a Tensor for a single argument, a tuple for several arguments or a list.
 
     Raises:
-        TypeError: one of them is not a Tensor, array or number.
+        TypeError: an argument is not a Tensor, array or number.
 
     >>> rg.atleast_2d(rg.ones(2))
     tensor([[1., 1.]])
@@ -908,10 +908,10 @@ def atleast_2d(tensors: Sequence[Operand]) -> builtins.tuple[Tensor, ...]:
     Args:
         tensors: Tensors as separate arguments, or a list of Tensors.
 
-    Returns: one Tensor for one, a tuple for several or for a list.
+    Returns: a Tensor for a single argument, a tuple for several arguments or a list.
 
     Raises:
-        TypeError: one of them is not a Tensor, array or number.
+        TypeError: an argument is not a Tensor, array or number.
 
     >>> rg.atleast_2d(rg.ones(2))
     tensor([[1., 1.]])
@@ -927,10 +927,10 @@ def atleast_2d(first: Operand, second: Operand, *others: Operand) -> builtins.tu
     Args:
         tensors: Tensors as separate arguments, or a list of Tensors.
 
-    Returns: one Tensor for one, a tuple for several or for a list.
+    Returns: a Tensor for a single argument, a tuple for several arguments or a list.
 
     Raises:
-        TypeError: one of them is not a Tensor, array or number.
+        TypeError: an argument is not a Tensor, array or number.
 
     >>> rg.atleast_2d(rg.ones(2))
     tensor([[1., 1.]])
@@ -946,10 +946,10 @@ def atleast_3d(tensor: Operand) -> Tensor:
     Args:
         tensors: Tensors as separate arguments, or a list of Tensors.
 
-    Returns: one Tensor for one, a tuple for several or for a list.
+    Returns: a Tensor for a single argument, a tuple for several arguments or a list.
 
     Raises:
-        TypeError: one of them is not a Tensor, array or number.
+        TypeError: an argument is not a Tensor, array or number.
 
     >>> rg.atleast_3d(rg.ones(2, 4)).shape
     (2, 4, 1)
@@ -965,10 +965,10 @@ def atleast_3d(tensors: Sequence[Operand]) -> builtins.tuple[Tensor, ...]:
     Args:
         tensors: Tensors as separate arguments, or a list of Tensors.
 
-    Returns: one Tensor for one, a tuple for several or for a list.
+    Returns: a Tensor for a single argument, a tuple for several arguments or a list.
 
     Raises:
-        TypeError: one of them is not a Tensor, array or number.
+        TypeError: an argument is not a Tensor, array or number.
 
     >>> rg.atleast_3d(rg.ones(2, 4)).shape
     (2, 4, 1)
@@ -984,10 +984,10 @@ def atleast_3d(first: Operand, second: Operand, *others: Operand) -> builtins.tu
     Args:
         tensors: Tensors as separate arguments, or a list of Tensors.
 
-    Returns: one Tensor for one, a tuple for several or for a list.
+    Returns: a Tensor for a single argument, a tuple for several arguments or a list.
 
     Raises:
-        TypeError: one of them is not a Tensor, array or number.
+        TypeError: an argument is not a Tensor, array or number.
 
     >>> rg.atleast_3d(rg.ones(2, 4)).shape
     (2, 4, 1)
@@ -1014,7 +1014,7 @@ def baddbmm(input: Operand, batch1: Operand, batch2: Operand, *, beta: Number = 
     (4, 2, 2)
     """
 def bartlett_window(window_length: builtins.int, periodic: builtins.bool = True, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False) -> Tensor:
-    """``1 - |x|``, a triangle that is 0 at its ends.
+    """``1 - |x|`` for x in ``[-1, 1]``, a triangle that is 0 at its ends.
 
     Derivative: none.
     Shape: ``(window_length,)``.
@@ -1044,7 +1044,7 @@ def bernoulli(input: Tensor, p: builtins.float | None = None, *, generator: Gene
 
     Args:
         input: the probabilities of 1, or with ``p`` only the shape.
-        p: one probability for all.
+        p: one probability for all elements.
         generator: the random number generator, by default the default generator.
 
     Raises:
@@ -1187,7 +1187,7 @@ def bitwise_xor(input: Operand, other: Operand) -> Tensor:
     tensor([5, 6])
     """
 def blackman_window(window_length: builtins.int, periodic: builtins.bool = True, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False) -> Tensor:
-    """``0.42 + 0.5 cos(pi x) + 0.08 cos(2 pi x)``.
+    """``0.42 + 0.5 cos(pi x) + 0.08 cos(2 pi x)`` for x in ``[-1, 1]``.
 
     Derivative: none.
     Shape: ``(window_length,)``.
@@ -2343,7 +2343,7 @@ def diff(input: Operand, n: builtins.int = 1, dim: Dim = -1, prepend: Operand | 
         n: the number of repetitions; 0 returns a copy.
         dim: the dimension, by default the last.
         prepend: values to concatenate before the input, with the input's shape except along ``dim``.
-        append: values to concatenate after the input, likewise.
+        append: values to concatenate after the input, with its shape except along ``dim``.
 
     Raises:
         IndexError: ``dim`` is out of range.
@@ -2393,7 +2393,7 @@ def div(input: Operand, other: Operand, *, rounding_mode: Literal['trunc', 'floo
     """``input / other``, elementwise.
 
     Derivative: input: ``g / other``; other: ``-g * input / other^2``; infinite or NaN where other is 0. With a
-    rounding mode zero.
+    rounding mode, both are zero.
     Shape: any; the arguments broadcast, and the result has their common shape.
     Dtype: PyTorch's result type of both; integers become the default dtype, but stay integers with a rounding mode.
 
@@ -2415,7 +2415,7 @@ def divide(input: Operand, other: Operand, *, rounding_mode: Literal['trunc', 'f
     """``input / other``, elementwise.
 
     Derivative: input: ``g / other``; other: ``-g * input / other^2``; infinite or NaN where other is 0. With a
-    rounding mode zero.
+    rounding mode, both are zero.
     Shape: any; the arguments broadcast, and the result has their common shape.
     Dtype: PyTorch's result type of both; integers become the default dtype, but stay integers with a rounding mode.
 
@@ -2945,7 +2945,7 @@ def fmin(input: Operand, other: Operand) -> Tensor:
 def fmod(input: Operand, other: Operand) -> Tensor:
     """``input - trunc(input / other) * other``, elementwise: the remainder of C, with the dividend's sign.
 
-    Derivative: input: ``g``; other: ``-g * trunc(input / other)``; at a jump, that of the piece farther from 0.
+    Derivative: input: ``g``; other: ``-g * trunc(input / other)``; at a jump, the limit for quotients farther from 0.
     Shape: any; the arguments broadcast, and the result has their common shape.
     Dtype: any; the result has PyTorch's result type of the arguments.
 
@@ -3056,8 +3056,8 @@ def gather(input: Tensor, dim: builtins.int, index: Tensor, *, sparse_grad: buil
     """``out[i, j, k] = input[i, index[i, j, k], k]`` for dimension 1 of three: elements selected along a dimension.
 
     Derivative: ``g`` added at the positions.
-    Shape: the index has as many dimensions as the input, and is longer at most in ``dim``; the result has the
-    shape of the index. A 0-d Tensor counts as a vector of one element; an empty index may have any shape.
+    Shape: the index has as many dimensions as the input, and is not longer except in ``dim``; the result has
+    the shape of the index. A 0-d Tensor counts as a vector of one element; an empty index may have any shape.
     Dtype: any; the result has the input's dtype.
 
     Args:
@@ -3080,8 +3080,8 @@ def gather(input: Tensor, *, axis: builtins.int, index: Tensor, sparse_grad: bui
     """``out[i, j, k] = input[i, index[i, j, k], k]`` for dimension 1 of three: elements selected along a dimension.
 
     Derivative: ``g`` added at the positions.
-    Shape: the index has as many dimensions as the input, and is longer at most in ``dim``; the result has the
-    shape of the index. A 0-d Tensor counts as a vector of one element; an empty index may have any shape.
+    Shape: the index has as many dimensions as the input, and is not longer except in ``dim``; the result has
+    the shape of the index. A 0-d Tensor counts as a vector of one element; an empty index may have any shape.
     Dtype: any; the result has the input's dtype.
 
     Args:
@@ -3317,7 +3317,7 @@ def gt(input: Operand, other: Operand) -> Tensor:
     tensor([False,  True])
     """
 def hamming_window(window_length: builtins.int, periodic: builtins.bool = True, alpha: builtins.float = 0.54, beta: builtins.float = 0.46, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False) -> Tensor:
-    """``alpha + beta cos(pi x)``.
+    """``alpha + beta cos(pi x)`` for x in ``[-1, 1]``.
 
     Derivative: none.
     Shape: ``(window_length,)``.
@@ -3341,7 +3341,7 @@ def hamming_window(window_length: builtins.int, periodic: builtins.bool = True, 
     tensor([0.08, 0.54, 1.  , 0.54])
     """
 def hann_window(window_length: builtins.int, periodic: builtins.bool = True, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False) -> Tensor:
-    """``(1 + cos(pi x)) / 2``.
+    """``(1 + cos(pi x)) / 2`` for x in ``[-1, 1]``.
 
     Derivative: none.
     Shape: ``(window_length,)``.
@@ -3718,7 +3718,7 @@ def index_add(input: Tensor, *, axis: builtins.int, index: Tensor, source: Tenso
 def index_copy(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor) -> Tensor:
     """``out[.., index[i], ..] = source[.., i, ..]``, in a copy of the input.
 
-    Derivative: input: ``g``, 0 at the positions. source: ``g`` at the positions, only for the last of repeats.
+    Derivative: input: ``g``, 0 at the positions. source: ``g`` at the positions, but for repeats only in the last.
     Shape: the input's, preserved; source has the same shape, except for the length of the index along ``dim``.
     Dtype: any, preserved; source has the dtype of the input.
 
@@ -3740,7 +3740,7 @@ def index_copy(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor) 
 def index_copy(input: Tensor, *, axis: builtins.int, index: Tensor, source: Tensor) -> Tensor:
     """``out[.., index[i], ..] = source[.., i, ..]``, in a copy of the input.
 
-    Derivative: input: ``g``, 0 at the positions. source: ``g`` at the positions, only for the last of repeats.
+    Derivative: input: ``g``, 0 at the positions. source: ``g`` at the positions, but for repeats only in the last.
     Shape: the input's, preserved; source has the same shape, except for the length of the index along ``dim``.
     Dtype: any, preserved; source has the dtype of the input.
 
@@ -3762,7 +3762,7 @@ def index_copy(input: Tensor, *, axis: builtins.int, index: Tensor, source: Tens
 def index_fill(input: Tensor, dim: builtins.int, index: Tensor, value: Number | Tensor) -> Tensor:
     """``out[.., index[i], ..] = value``, in a copy of the input.
 
-    Derivative: input: ``g``, 0 at the positions. value: the sum of ``g`` over them.
+    Derivative: input: ``g``, 0 at the positions. value: the sum of ``g`` over the positions.
     Shape: any; the result has the input's shape.
     Dtype: any; the result has the input's dtype.
 
@@ -3784,7 +3784,7 @@ def index_fill(input: Tensor, dim: builtins.int, index: Tensor, value: Number | 
 def index_fill(input: Tensor, *, axis: builtins.int, index: Tensor, value: Number | Tensor) -> Tensor:
     """``out[.., index[i], ..] = value``, in a copy of the input.
 
-    Derivative: input: ``g``, 0 at the positions. value: the sum of ``g`` over them.
+    Derivative: input: ``g``, 0 at the positions. value: the sum of ``g`` over the positions.
     Shape: any; the result has the input's shape.
     Dtype: any; the result has the input's dtype.
 
@@ -4145,7 +4145,7 @@ def istft(input: Tensor, n_fft: builtins.int, hop_length: builtins.int | None = 
     tensor([0., 1., 2., 3., 4., 5., 6., 7.])
     """
 def kaiser_window(window_length: builtins.int, periodic: builtins.bool = True, beta: builtins.float = 12.0, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False) -> Tensor:
-    """``I0(beta sqrt(1 - x^2)) / I0(beta)``, I0 being the modified Bessel function.
+    """``I0(beta sqrt(1 - x^2)) / I0(beta)`` for x in ``[-1, 1]``, I0 being the modified Bessel function.
 
     Derivative: none.
     Shape: ``(window_length,)``.
@@ -4189,7 +4189,7 @@ def kthvalue(input: Operand, k: builtins.int, dim: Dim = -1, keepdim: builtins.b
 
     NaN counts as the largest element.
 
-    Derivative: ``g`` at the element with the index; equal elements are ranked in their order.
+    Derivative: ``g`` at the element with the returned index; equal elements are ranked in their order.
     Shape: any; the dimension is removed, or has length 1 with ``keepdim``.
     Dtype: any but complex; values have the dtype of the input, indices are int64.
 
@@ -4365,9 +4365,9 @@ def linspace(start: Operand, end: Operand, steps: builtins.int, *, dtype: DTypeL
     tensor([0.  , 0.25, 0.5 , 0.75, 1.  ])
     """
 def lobpcg(A: Tensor, k: builtins.int | None = None, B: Tensor | None = None, X: Tensor | None = None, n: builtins.int | None = None, iK: Tensor | None = None, niter: builtins.int | None = None, tol: builtins.float | None = None, largest: builtins.bool | None = None, method: builtins.str | None = None, tracker: builtins.object = None, ortho_iparams: builtins.object = None, ortho_fparams: builtins.object = None, ortho_bparams: builtins.object = None) -> builtins.tuple[Tensor, Tensor]:
-    """``E, X`` with ``A X = B X diag(E)``: the k largest or smallest eigenvalues of symmetric matrices, with vectors.
+    """``E, X`` with ``A X = B X diag(E)``: the k largest or smallest eigenvalues of symmetric A, and eigenvectors.
 
-    A full decomposition computes them, so the arguments of PyTorch's iteration are accepted and ignored.
+    A full decomposition computes the eigenvalues, so the arguments of PyTorch's iteration are accepted and ignored.
 
     Derivative: that of ``linalg.eigh``, applied to ``(A + A^H) / 2``, so that both triangles of A get the same
     gradient.
@@ -5371,7 +5371,7 @@ def mm(input: Operand, mat2: Operand) -> Tensor:
 def mode(input: Operand, dim: Dim = -1, keepdim: builtins.bool = False, *, axis: Dim = -1, keepdims: builtins.bool = False) -> ValuesIndices:
     """``argmax_v sum_i [x_i = v]``: the most frequent element along ``dim`` (the smallest if tied) and its last index.
 
-    Derivative: ``g`` at the element with the index.
+    Derivative: ``g`` at the element with the returned index.
     Shape: any; the dimension is removed, or has length 1 with ``keepdim``.
     Dtype: any but complex; values have the dtype of the input, indices are int64.
 
@@ -5401,7 +5401,7 @@ def moveaxis(input: Tensor, source: Dims, destination: Dims) -> Tensor:
     Args:
         input: the input Tensor.
         source: the dimensions to move.
-        destination: the position of each of them in the result.
+        destination: the position of each of these dimensions in the result.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -5421,7 +5421,7 @@ def movedim(input: Tensor, source: Dims, destination: Dims) -> Tensor:
     Args:
         input: the input Tensor.
         source: the dimensions to move.
-        destination: the position of each of them in the result.
+        destination: the position of each of these dimensions in the result.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -6549,8 +6549,8 @@ def randint(low: builtins.int = 0, high: builtins.int | Size | None = None, size
     Dtype: any, by default int64.
 
     Args:
-        low: the smallest, by default 0.
-        high: one more than the largest.
+        low: the smallest integer, by default 0.
+        high: one more than the largest integer.
         size: the lengths of the dimensions.
         generator: the random number generator, by default the default generator.
         dtype: the dtype, by default int64.
@@ -6572,8 +6572,8 @@ def randint_like(input: Tensor, low: builtins.int | None = None, high: builtins.
 
     Args:
         input: a Tensor with the shape, dtype and device of the result.
-        low: the smallest, by default 0; a single bound is ``high``.
-        high: one more than the largest.
+        low: the smallest integer, by default 0; a single bound is ``high``.
+        high: one more than the largest integer.
         generator: the random number generator, by default the default generator.
         dtype: the dtype, by default the input's.
         device: the device, by default the input's.
@@ -6714,7 +6714,7 @@ def relu(input: Tensor) -> Tensor:
 def remainder(input: Operand, other: Operand) -> Tensor:
     """``input - floor(input / other) * other``, elementwise: Python's ``%``, with the divisor's sign.
 
-    Derivative: input: ``g``; other: ``-g * floor(input / other)``; at a jump, that of the piece above.
+    Derivative: input: ``g``; other: ``-g * floor(input / other)``; at a jump, the limit for larger quotients.
     Shape: any; the arguments broadcast, and the result has their common shape.
     Dtype: any; the result has PyTorch's result type of the arguments.
 
@@ -6741,7 +6741,7 @@ def renorm(input: Operand, p: builtins.float, dim: Dim, maxnorm: builtins.float)
         input: the Tensor of slices.
         p: the order of the norm, positive.
         dim: the dimension whose slices are scaled.
-        maxnorm: the largest norm, at least 0.
+        maxnorm: the norm to which slices with a larger norm are scaled, at least 0.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -6764,7 +6764,7 @@ def renorm(input: Operand, p: builtins.float, *, axis: Dim, maxnorm: builtins.fl
         input: the Tensor of slices.
         p: the order of the norm, positive.
         dim: the dimension whose slices are scaled.
-        maxnorm: the largest norm, at least 0.
+        maxnorm: the norm to which slices with a larger norm are scaled, at least 0.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -7484,7 +7484,7 @@ def slice_copy(input: Tensor, dim: builtins.int = 0, start: builtins.int | None 
     """``input[..., start:end:step, ...]`` along ``dim``, copied.
 
     Derivative: ``g`` at the slices, 0 elsewhere.
-    Shape: any with a dimension; the result has the input's except for ``dim``.
+    Shape: any with a dimension; the result has the input's shape except along ``dim``.
     Dtype: any; the result has the input's dtype.
 
     Args:
@@ -7870,7 +7870,7 @@ def std(input: Operand, dim: Dims | builtins.bool | None = None, unbiased: built
 
     Args:
         input: the input Tensor.
-        dim: a dimension or several, all of them by default; a bool is ``unbiased``.
+        dim: a dimension or several, all of them by default; a bool is interpreted as ``unbiased``.
         unbiased: PyTorch's older argument: False means ``correction=0``.
         keepdim: keep the reduced dimensions, with length 1.
         correction: the number to subtract from the count, 1 by default (the unbiased estimate), also if ``dim`` is
@@ -7893,7 +7893,7 @@ def std_mean(input: Operand, dim: Dims | builtins.bool | None = None, unbiased: 
 
     Args:
         input: the input Tensor.
-        dim: a dimension or several, all of them by default; a bool is ``unbiased``.
+        dim: a dimension or several, all of them by default; a bool is interpreted as ``unbiased``.
         unbiased: PyTorch's older argument: False means ``correction=0``.
         keepdim: keep the reduced dimensions, with length 1.
         correction: the number to subtract from the count, 1 by default.
@@ -8207,7 +8207,7 @@ def tensor(data: builtins.object, *, dtype: DTypeLike | None = None, device: Dev
 
     Args:
         data: a number, nested sequences of numbers, an array or a Tensor.
-        dtype: the dtype, by default as above.
+        dtype: the dtype; the default is that under ``Dtype``.
         device: the device, by default that of the data, or the default device.
         requires_grad: whether the result is a leaf that requires grad.
 
@@ -8236,8 +8236,8 @@ def tensor_split(input: Tensor, indices_or_sections: Dims | Tensor, dim: builtin
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: the number of pieces is not positive, or ``indices_or_sections`` is a Tensor of other than int64
-            or of more than one dimension.
+        RuntimeError: the number of pieces is not positive, or ``indices_or_sections`` is a Tensor that is not int64
+            or has more than one dimension.
 
     >>> rg.tensor_split(rg.arange(5), 2), rg.tensor_split(rg.arange(5), (1, 4))
     ((tensor([0, 1, 2]), tensor([3, 4])), (tensor([0]), tensor([1, 2, 3]), tensor([4])))
@@ -8258,8 +8258,8 @@ def tensor_split(input: Tensor, *, indices: Dims | Tensor, dim: builtins.int = 0
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: the number of pieces is not positive, or ``indices_or_sections`` is a Tensor of other than int64
-            or of more than one dimension.
+        RuntimeError: the number of pieces is not positive, or ``indices_or_sections`` is a Tensor that is not int64
+            or has more than one dimension.
 
     >>> rg.tensor_split(rg.arange(5), 2), rg.tensor_split(rg.arange(5), (1, 4))
     ((tensor([0, 1, 2]), tensor([3, 4])), (tensor([0]), tensor([1, 2, 3]), tensor([4])))
@@ -8280,8 +8280,8 @@ def tensor_split(input: Tensor, *, sections: Dims | Tensor, dim: builtins.int = 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: the number of pieces is not positive, or ``indices_or_sections`` is a Tensor of other than int64
-            or of more than one dimension.
+        RuntimeError: the number of pieces is not positive, or ``indices_or_sections`` is a Tensor that is not int64
+            or has more than one dimension.
 
     >>> rg.tensor_split(rg.arange(5), 2), rg.tensor_split(rg.arange(5), (1, 4))
     ((tensor([0, 1, 2]), tensor([3, 4])), (tensor([0]), tensor([1, 2, 3]), tensor([4])))
@@ -8303,7 +8303,7 @@ def tensordot(a: Operand, b: Operand, dims: builtins.int | Tensor | Sequence[Seq
     Raises:
         TypeError: ``a`` is not a Tensor, array or number.
         IndexError: a dimension is out of range.
-        RuntimeError: paired dimensions differ in length, or the two lists do.
+        RuntimeError: paired dimensions, or the two lists, differ in length.
         ValueError: ``dims`` is a sequence, but not a pair.
 
     >>> rg.tensordot(rg.ones(2, 3, 4), rg.ones(3, 4, 5)).shape
@@ -8975,7 +8975,7 @@ def var(input: Operand, dim: Dims | builtins.bool | None = None, unbiased: built
 
     Args:
         input: the input Tensor.
-        dim: a dimension or several, all of them by default; a bool is ``unbiased``.
+        dim: a dimension or several, all of them by default; a bool is interpreted as ``unbiased``.
         unbiased: PyTorch's older argument: False means ``correction=0``.
         keepdim: keep the reduced dimensions, with length 1.
         correction: the number to subtract from the count, 1 by default (the unbiased estimate), also if ``dim`` is
@@ -8998,7 +8998,7 @@ def var_mean(input: Operand, dim: Dims | builtins.bool | None = None, unbiased: 
 
     Args:
         input: the input Tensor.
-        dim: a dimension or several, all of them by default; a bool is ``unbiased``.
+        dim: a dimension or several, all of them by default; a bool is interpreted as ``unbiased``.
         unbiased: PyTorch's older argument: False means ``correction=0``.
         keepdim: keep the reduced dimensions, with length 1.
         correction: the number to subtract from the count, 1 by default.

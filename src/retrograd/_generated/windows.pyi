@@ -12,7 +12,7 @@ __all__ = [
 ]
 
 def bartlett(M: builtins.int, *, sym: builtins.bool = True, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False) -> Tensor:
-    """``1 - |x|``, a triangle that is 0 at its ends.
+    """``1 - |x|`` for x in ``[-1, 1]``, a triangle that is 0 at its ends.
 
     Derivative: none.
     Shape: ``(M,)``.
@@ -34,7 +34,7 @@ def bartlett(M: builtins.int, *, sym: builtins.bool = True, dtype: DTypeLike | N
     tensor([0., 1., 0.])
     """
 def blackman(M: builtins.int, *, sym: builtins.bool = True, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False) -> Tensor:
-    """``0.42 + 0.5 cos(pi x) + 0.08 cos(2 pi x)``.
+    """``0.42 + 0.5 cos(pi x) + 0.08 cos(2 pi x)`` for x in ``[-1, 1]``.
 
     Derivative: none.
     Shape: ``(M,)``.
@@ -56,7 +56,7 @@ def blackman(M: builtins.int, *, sym: builtins.bool = True, dtype: DTypeLike | N
     tensor([-0.,  1., -0.])
     """
 def cosine(M: builtins.int, *, sym: builtins.bool = True, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False) -> Tensor:
-    """``sin(pi (n + 1/2) / M)`` at ``n = 0, 1, ..., M - 1``; a periodic window is one of M + 1 points without its last.
+    """``sin(pi (n + 1/2) / M)`` at ``n = 0, 1, ..., M - 1``; in a periodic window divided by ``M + 1``.
 
     Derivative: none.
     Shape: ``(M,)``.
@@ -126,7 +126,7 @@ def gaussian(M: builtins.int, *, std: builtins.float = 1.0, sym: builtins.bool =
     tensor([0.6065, 1.    , 0.6065])
     """
 def general_cosine(M: builtins.int, *, a: Iterable[builtins.float], sym: builtins.bool = True, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False) -> Tensor:
-    """``sum_k a_k cos(k pi x)``.
+    """``sum_k a_k cos(k pi x)`` for x in ``[-1, 1]``.
 
     Derivative: none.
     Shape: ``(M,)``.
@@ -149,7 +149,7 @@ def general_cosine(M: builtins.int, *, a: Iterable[builtins.float], sym: builtin
     tensor([0., 1., 0.])
     """
 def general_hamming(M: builtins.int, *, alpha: builtins.float = 0.54, sym: builtins.bool = True, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False) -> Tensor:
-    """``alpha + (1 - alpha) cos(pi x)``.
+    """``alpha + (1 - alpha) cos(pi x)`` for x in ``[-1, 1]``.
 
     Derivative: none.
     Shape: ``(M,)``.
@@ -172,7 +172,7 @@ def general_hamming(M: builtins.int, *, alpha: builtins.float = 0.54, sym: built
     tensor([0., 1., 0.])
     """
 def hamming(M: builtins.int, *, sym: builtins.bool = True, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False) -> Tensor:
-    """``0.54 + 0.46 cos(pi x)``.
+    """``0.54 + 0.46 cos(pi x)`` for x in ``[-1, 1]``.
 
     Derivative: none.
     Shape: ``(M,)``.
@@ -194,7 +194,7 @@ def hamming(M: builtins.int, *, sym: builtins.bool = True, dtype: DTypeLike | No
     tensor([0.08, 1.  , 0.08])
     """
 def hann(M: builtins.int, *, sym: builtins.bool = True, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False) -> Tensor:
-    """``(1 + cos(pi x)) / 2``.
+    """``(1 + cos(pi x)) / 2`` for x in ``[-1, 1]``.
 
     Derivative: none.
     Shape: ``(M,)``.
@@ -216,7 +216,7 @@ def hann(M: builtins.int, *, sym: builtins.bool = True, dtype: DTypeLike | None 
     tensor([0., 1., 0.])
     """
 def kaiser(M: builtins.int, *, beta: builtins.float = 12.0, sym: builtins.bool = True, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False) -> Tensor:
-    """``I0(beta sqrt(1 - x^2)) / I0(beta)``, I0 being the modified Bessel function.
+    """``I0(beta sqrt(1 - x^2)) / I0(beta)`` for x in ``[-1, 1]``, I0 being the modified Bessel function.
 
     Derivative: none.
     Shape: ``(M,)``.
@@ -239,7 +239,7 @@ def kaiser(M: builtins.int, *, beta: builtins.float = 12.0, sym: builtins.bool =
     tensor([1., 1.])
     """
 def nuttall(M: builtins.int, *, sym: builtins.bool = True, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False) -> Tensor:
-    """``0.3635819 + 0.4891775 cos(pi x) + 0.1365995 cos(2 pi x) + 0.0106411 cos(3 pi x)``.
+    """``0.3635819 + 0.4891775 cos(pi x) + 0.1365995 cos(2 pi x) + 0.0106411 cos(3 pi x)`` for x in ``[-1, 1]``.
 
     Derivative: none.
     Shape: ``(M,)``.

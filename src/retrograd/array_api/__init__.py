@@ -2,7 +2,7 @@
 
 ``Tensor.__array_namespace__`` returns this module; libraries such as SciPy and scikit-learn then compute on Tensors
 and their gradients. ``table`` lists the functions that NumPy has under the same name and arguments, ``functions`` has
-the others. Dtypes promote by the standard (NumPy's rules), which differ from those of PyTorch's names in ``retrograd``.
+the others. Dtypes promote by NumPy's rules, as the standard says; the functions of ``retrograd`` use PyTorch's rules.
 Only users and ``Tensor.__array_namespace__`` import this package.
 """
 
@@ -25,7 +25,7 @@ e, inf, nan, pi, newaxis = _math.e, _math.inf, _math.nan, _math.pi, None
 
 
 def _extension(name: str, signatures: str, further: dict[str, _Callable[..., _Tensor]]) -> _ModuleType:
-    """Return a module of the standard's extension ``name``, which ``import`` finds."""
+    """Create and register the module of the standard's extension ``name``, so that ``import`` finds it."""
     module = _ModuleType(f"{__name__}.{name}", f"The extension ``{name}`` of the array API standard on Tensors.")
     module.__dict__.update(_table.functions_of(signatures, name), **further)
     _sys.modules[module.__name__] = module

@@ -47,12 +47,12 @@ DTYPES = {
 def asarray(
     obj: object, /, *, dtype: PublicDType | None = None, device: DeviceLike = None, copy: bool | None = None
 ) -> Tensor:
-    """Return a Tensor of a number, nested lists, an array or a Tensor, whose memory and history are shared."""
+    """Convert a number, nested lists, an array or a Tensor to a Tensor, which shares memory and history if possible."""
     if not isinstance(obj, Tensor):
         return ops.asarray(obj, dtype=dtype, device=device, copy=copy)
     place, kind = device or obj.device, dtype or obj.dtype
     if copy is False and (kind != obj.dtype or str(place) != str(obj.device)):
-        raise ValueError(f"asarray: copy=False, but {kind} on {place} of {obj.dtype} on {obj.device} needs a copy")
+        raise ValueError(f"asarray: copy=False, but {obj.dtype} on {obj.device} must be copied to {kind} on {place}")
     return obj.to(device=place, dtype=kind, copy=bool(copy))
 
 
@@ -191,7 +191,7 @@ def astype(x: Tensor, dtype: PublicDType, /, *, copy: bool = True, device: Devic
 
 
 def can_cast(from_: Tensor | PublicDType, to: PublicDType, /) -> bool:
-    """Return whether every number of ``from_`` has an equal one in the dtype ``to``."""
+    """Return whether NumPy's rule ``safe`` allows a cast from ``from_`` to the dtype ``to``."""
     return bool(np.can_cast(_dtype_of(from_).dtype, PublicDType(to).dtype))
 
 
@@ -260,7 +260,7 @@ def reshape(x: Tensor, /, shape: tuple[int, ...], *, copy: bool | None = None) -
         return x.clone().reshape(shape)
     result: Tensor = x.reshape(shape)
     if copy is False and x.numel() and not np.shares_memory(x.detach(), result.detach()):
-        raise ValueError(f"reshape: copy=False, but shape {tuple(shape)} of {tuple(x.shape)} needs a copy")
+        raise ValueError(f"reshape: copy=False, but {tuple(x.shape)} must be copied to get shape {tuple(shape)}")
     return result
 
 
@@ -280,14 +280,14 @@ def diff(
 
 
 def unique_values(x: Tensor, /) -> Tensor:
-    """Return each distinct element once, in ascending order, on which scikit-learn relies."""
+    """Return each distinct element once, in ascending order; scikit-learn relies on the order."""
     return as_tensors(np.unique(x))
 
 
 def where(
     condition: Tensor, x1: Tensor | Scalar | None = None, x2: Tensor | Scalar | None = None, /
 ) -> Tensor | tuple[Tensor, ...]:
-    """Return the elements of ``x1`` where the condition is True, and of ``x2`` elsewhere; without them, ``nonzero``.
+    """Return the elements of ``x1`` where the condition is True, and of ``x2`` elsewhere; without both, ``nonzero``.
 
     Raises:
         TypeError: only one of ``x1`` and ``x2`` is given.
@@ -304,7 +304,7 @@ def where(
 def clip(
     x: Tensor, /, min: Tensor | float | None = None, max: Tensor | float | None = None
 ) -> Tensor:  # fmt: skip
-    """Return the elements, none below ``min`` and none above ``max``."""
+    """Return the elements, with those below ``min`` or above ``max`` replaced by that bound."""
     return x.clone() if min is None and max is None else as_tensors(np.clip(x, min, max))
 
 
@@ -364,19 +364,20 @@ def eigvals(x: Tensor, /) -> Tensor:
 
 
 def fftfreq(n: int, /, *, d: float = 1.0, dtype: PublicDType | None = None, device: DeviceLike = None) -> Tensor:
-    """Return the frequencies of the elements of a transform of length ``n`` with the spacing ``d``."""
+    """Return the frequencies of a Fourier transform of ``n`` samples at distance ``d``."""
     return spectra.fftfreq(n, d, dtype=dtype, device=device)
 
 
 def rfftfreq(n: int, /, *, d: float = 1.0, dtype: PublicDType | None = None, device: DeviceLike = None) -> Tensor:
-    """Return the frequencies of the elements of a transform of real numbers."""
+    """Return the frequencies of a Fourier transform of ``n`` real samples at distance ``d``."""
     return spectra.rfftfreq(n, d, dtype=dtype, device=device)
 
 
 class Special:
     """SciPy's special functions as an extension of the namespace, where SciPy looks for them.
 
-    With ``SCIPY_ARRAY_API=1``, ``scipy.special`` and the distributions of ``scipy.stats`` get gradients by it.
+    With ``SCIPY_ARRAY_API=1``, ``scipy.special`` and the distributions of ``scipy.stats`` call these functions, so that
+    gradients flow through them.
     """
 
     def __getattr__(self, name: str) -> Callable[..., Tensor]:
@@ -418,7 +419,7 @@ class Info:
         }
 
     def dtypes(self, *, device: DeviceLike = None, kind: str | tuple[str, ...] | None = None) -> dict[str, PublicDType]:
-        """Return the dtypes of the standard, or those of some kinds, by name."""
+        """Return the standard's dtypes by name, or only the dtypes of the given kinds."""
         return {name: dtype for name, dtype in DTYPES.items() if kind is None or isdtype(dtype, kind)}
 
     def devices(self) -> tuple[Device, ...]:

@@ -111,7 +111,7 @@ def as_tensors(value: object) -> Tensor:
 
 
 def _definition(room: str, name: str, parameters: str) -> str:
-    """Return the text of a function of these parameters that calls ``np.name``."""
+    """Return the source text of a function with these parameters that calls ``np.name``."""
     by_position, _, by_name = parameters.partition("/")
     arguments = [part.strip() for part in by_position.split(",") if part.strip()]
     words = [part.split("=")[0].strip() for part in by_name.split(",")]

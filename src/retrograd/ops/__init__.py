@@ -47,7 +47,7 @@ def _load_all() -> None:
 _load(_BASIC)
 _enter_lazy_methods(_Tensor, _METHODS)
 _provided["all_operators"] = _load_all
-_legacy_name = _legacy_names(__name__)  # ops.aten
+_legacy_name = _legacy_names(__name__)  # the names of PyTorch's ``ops``, such as ``ops.aten``
 
 
 def __getattr__(name: str) -> _Any:

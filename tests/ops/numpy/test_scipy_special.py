@@ -245,7 +245,11 @@ def test_derivatives_by_orders_and_shapes_have_nine_digits(name, place, argument
         (lambda x: special.kolmogorov(x), TypeError, "scipy.special.kolmogorov has no rule for Tensors"),
         (lambda x: special.logsumexp(x), RuntimeError, "use retrograd.scipy.special.logsumexp"),
         (lambda x: special.polygamma(1, x), RuntimeError, "use retrograd.scipy.special.polygamma"),
-        (lambda x: special.ive(1.0, x + 1j), NotImplementedError, "scipy.special.ive: is not defined for complex"),
+        (
+            lambda x: special.ive(1.0, x + 1j),
+            NotImplementedError,
+            "scipy.special.ive: complex Tensors are not supported",
+        ),
         (lambda x: special.gammaln(x, out=np.zeros(2)), TypeError, "scipy.special.gammaln: the result"),
     ],
 )

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 class Placed:
     """An index for all examples of ``vmap``, and where its arrays' dimensions are in the result of one example.
 
-    ``key`` indexes an array with all examples along its first axis, or with ``alone`` an array shared by all examples.
+    ``key`` indexes an array whose first axis is that of the examples, or, if all examples share the array, the array
+    itself.
     ``count`` dimensions of the result come from index arrays. These dimensions follow the first ``before`` dimensions
     in the result of one example; in the result of ``key`` they come first if ``swapped``.
     """
@@ -104,7 +105,7 @@ def _batched_item(item: Tensor, count: int) -> Array:
 
 
 def _full_key(key: tuple[object, ...], ndim: int, xp: object) -> list[Any]:
-    """Return the key with explicit slices for an ellipsis and for missing dimensions, and positions for masks."""
+    """Replace an ellipsis and missing dimensions of the key by explicit slices, and masks by positions."""
     items: list[Any] = []
     for item in key:
         if isinstance(item, Tensor) and item.array.dtype.kind == "b" or isinstance(item, (bool, np.bool_)):
@@ -122,7 +123,7 @@ def _full_key(key: tuple[object, ...], ndim: int, xp: object) -> list[Any]:
 
 
 class _DataDependent(Exception):
-    """An index contains a mask that differs between examples, whose results would differ in shape."""
+    """An index contains a mask that differs between examples, so their results would differ in shape."""
 
 
 def _placed(call: Call, ndim: int, mapped_target: bool) -> Any:
@@ -151,7 +152,7 @@ def reading(call: Call) -> Tensor:
 
 
 def reading_last(call: Call) -> Any:
-    """Batch primitives that read at an index with repeated positions: examples must not share the array."""
+    """Batch ``_read_last`` with one array per example: a value of one example does not replace a value of another."""
     placed, index = _placed(call, call.ndim(), True)
     return placed.read(call.below([call.full(0)], {**call.params, "index": index}))
 
@@ -194,7 +195,7 @@ def filling(call: Call) -> Any:
 
 def is_mapped_mask(index: object) -> bool:
     """Return whether an index is a single mask that differs between the examples of vmap."""
-    from ...core.mapping.batched import Batched  # imported with vmap
+    from ...core.mapping.batched import Batched  # loaded by vmap, not with the package
 
     array = getattr(index, "array", index)
     return type(array) is Batched and array.mapped and array.dtype.kind == "b" and array.ndim > 0

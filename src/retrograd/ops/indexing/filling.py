@@ -62,7 +62,7 @@ FILL: Primitive = Primitive(
 
 def _fill_value(x: Tensor, value: Number | Tensor) -> Any:
     if getattr(value, "ndim", 0):
-        raise RuntimeError(f"only a number or a 0-d Tensor can fill, got {describe(value)}")
+        raise RuntimeError(f"expected a number or a 0-d Tensor for value, got {describe(value)}")
     return written_value(x, number(value, "value"))
 
 

@@ -23,8 +23,8 @@ MASKED_SELECT = reading("masked_select", shaped=False)
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
     """``out[i, j, k] = input[i, index[i, j, k], k]`` for dimension 1 of three: elements selected along a dimension.
 
-    Shape: the index has as many dimensions as the input, and is longer at most in ``dim``; the result has the
-    shape of the index. A 0-d Tensor counts as a vector of one element; an empty index may have any shape.
+    Shape: the index has as many dimensions as the input, and is not longer except in ``dim``; the result has
+    the shape of the index. A 0-d Tensor counts as a vector of one element; an empty index may have any shape.
 
     Args:
         sparse_grad: accepted for compatibility; gradients are dense.

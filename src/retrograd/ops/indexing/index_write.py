@@ -41,7 +41,7 @@ def _index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha:
 
 
 def _or_whole(index: Index, x: Tensor, count: int = 1) -> Index:
-    """Return the index; for a 0-d Tensor an index of its only element, or of nothing if the count is 0."""
+    """Return the index; for a 0-d Tensor an index of its only element, or of no element if ``count`` is 0."""
     if x.array.ndim:
         return index
     return Index((Ellipsis,)) if count else Index((array_module(x).zeros((), np.bool_),))
@@ -51,10 +51,10 @@ def _slices(x: Tensor, dim: int, index: Operand, source: Operand, error: type[Ex
     """Return the source, which must have one slice of x's shape per position, and the index of the positions."""
     found, count = vector(x, dim, index, error=error)
     source = same_dtype(x, source, "source")
-    copies = error is IndexError  # index_copy accepts more shapes than index_add
+    copies = error is IndexError  # the error of index_copy, which accepts more shapes than index_add
     if not x.array.ndim:
         if source.array.size != 1 or count != 1 or source.array.ndim > copies:
-            raise error(f"expected one position and one element for a 0-d input, got {describe(source)}")
+            raise error(f"expected one position and a source of one element for a 0-d input, got {describe(source)}")
         return reshape(source, ()), found
     place = dimension(dim, x.array.ndim)
     wanted = (*x.array.shape[:place], count, *x.array.shape[place + 1 :])
@@ -96,7 +96,7 @@ def _index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Write
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """``out[.., index[i], ..] = source[.., i, ..]``, in a copy of the input.
 
-    Derivative: input: ``g``, 0 at the positions. source: ``g`` at the positions, only for the last of repeats.
+    Derivative: input: ``g``, 0 at the positions. source: ``g`` at the positions, but for repeats only in the last.
 
     Raises:
         IndexError: source has a wrong shape, or ``dim`` or a position is out of range.
@@ -127,7 +127,7 @@ def _index_fill(input: Tensor, dim: int, index: Tensor, value: Number | Tensor) 
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Number | Tensor) -> Tensor:
     """``out[.., index[i], ..] = value``, in a copy of the input.
 
-    Derivative: input: ``g``, 0 at the positions. value: the sum of ``g`` over them.
+    Derivative: input: ``g``, 0 at the positions. value: the sum of ``g`` over the positions.
 
     Args:
         index: a vector of integers; negative ones count from the end.
@@ -238,7 +238,7 @@ def _masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Write:
 
 
 def _masked_scatter_of_examples(x: Tensor, mask: Tensor, source: Tensor) -> Write:
-    """``_masked_scatter`` with a mask that differs between the examples of ``vmap``, which read different elements."""
+    """``_masked_scatter`` with a mask that differs between the examples of ``vmap``."""
     x, index = mask_index(x, mask)
     chosen = index.key[0]
     places = chosen.reshape(-1).cumsum().reshape(chosen.shape)  # positions in the source, from 1

@@ -135,7 +135,7 @@ _TOO_SMALL = frozenset("bhH")  # int8, int16 and uint16, which PyTorch refuses i
 
 
 def _is_settled(part: slice) -> bool:
-    """Return whether the bounds are Python numbers; a Tensor could be overwritten before the backward pass."""
+    """Return whether the bounds of a slice are Python numbers; a Tensor may be overwritten before backward."""
     return type(part.start) in _BOUNDS and type(part.stop) in _BOUNDS and type(part.step) in _BOUNDS
 
 
@@ -169,7 +169,8 @@ def _position(array: Array, x: Tensor) -> Array:
         raise IndexError(f"arrays used as indices must be of integer or bool dtype, not {describe(array)}")
     if array.dtype == np.uint8:
         array = byte_mask(array) if array.ndim else array != 0
-    if array.ndim == 0 and not getattr(array, "mapped", False):  # vmap maps an index that differs between examples
+    # Inside vmap, an index that differs between examples has no single number.
+    if array.ndim == 0 and not getattr(array, "mapped", False):
         return array.item()
     backend = backend_of(x.array)
     if backend_of(array).name != backend.name:
@@ -205,10 +206,10 @@ def read_at(x: Array, index: Index) -> Array:
     place = None if along is not None and x.ndim > 1 else only_positions(index.key)
     if place is None:
         out = x[index.key]
-        return out.copy() if index.basic else row_major(out)  # a scalar of a 0-d array
+        return out.copy() if index.basic else row_major(out)  # converts a NumPy scalar to a 0-d array
     if place >= x.ndim:
         raise IndexError(f"too many indices for {describe(x)}")
-    return x.take(index.key[place], axis=place)  # several times faster than NumPy's indexing
+    return x.take(index.key[place], axis=place)  # take is several times faster than NumPy's indexing
 
 
 def linear_positions(key: tuple[Any, ...], shape: tuple[int, ...], xp: Any) -> Any:
@@ -457,7 +458,7 @@ def _as_pytorch(x: Tensor, index: Index) -> tuple[Tensor, Index]:
     """Return a view of x and an index; indexing the view gives a result with PyTorch's order of dimensions."""
     if len(index.key) < 3 or (parts := selected_first(index.key, x.array.ndim)) is None:
         return x, index
-    if tensor.arrays_keep_dtype:  # PyTorch programs under ``retrograd run`` expect it without a warning
+    if tensor.arrays_keep_dtype:  # no warning for PyTorch programs under ``retrograd run``, which expect this order
         warn(WARNING, UserWarning, stacklevel=user_level())
     return apply_view(GETITEM, x, {"index": parts[0]}), index.with_key(parts[1])
 
@@ -573,7 +574,7 @@ def setitem(self: Tensor, index: IndexLike, value: Operand | Sequence[Any]) -> N
         return
     if not place.basic:
         self, place = _as_pytorch(self, place)
-    elif overlaps_itself(self.array):  # A part of an expanded Tensor may have no overlap.
+    elif overlaps_itself(self.array):  # The indexed part may have no overlap.
         self, place = apply_view(GETITEM, self, {"index": place.key}), Index((Ellipsis,))
     apply_inplace(SETITEM, self, written_value(self, value, item=True), index=place)
 

@@ -56,7 +56,7 @@ def refuse_filling_bytes(index: object, value: object) -> None:
 
 
 def check_range_of_value(value: Tensor, dtype: DType) -> None:
-    """Check that a 0-d Tensor, inside ``vmap`` that of each example, can be converted to the dtype that it fills.
+    """Check that a 0-d Tensor (inside ``vmap``, its value in each example) can be converted to the dtype that it fills.
 
     Raises:
         RuntimeError: a number is out of the dtype's range, or it is complex and the dtype is real.

@@ -44,7 +44,7 @@ def create(
     except NotImplementedError:
         if xp is np:
             raise
-        array = xp.asarray(make(np))  # data-dependent shapes cannot be computed on meta
+        array = xp.asarray(make(np))  # the device meta cannot compute a shape that depends on data
     except ValueError as error:
         raise RuntimeError(f"{error}") from None
     if array.size >= memory.LARGE and type(array) is np.ndarray:
@@ -194,8 +194,8 @@ def asarray(
 
     Args:
         obj: a number, nested sequences of numbers, an array, a Tensor, a DLPack capsule, or bytes, which are read as
-            numbers; a memoryview is read likewise if ``dtype`` is given.
-        dtype: the dtype, by default as above; for bytes the default dtype.
+            numbers; a memoryview is also read as numbers if ``dtype`` is given.
+        dtype: the dtype; the default is that under ``Dtype``, for bytes the default dtype.
         copy: True always copies, False never does, None copies only if memory cannot be shared.
 
     Raises:

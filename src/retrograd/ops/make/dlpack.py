@@ -13,7 +13,7 @@ from ...core.missing_names import provided
 from ...core.tensor.tensor import Tensor, new_tensor, tensor_method
 from ..table.types import DeviceLike
 
-_CPU = 1  # kDLCPU; CUDA memory is type 2, CUDA managed memory type 13
+_CPU = 1  # DLPack's number for memory of the CPU; 2 is CUDA memory, 13 CUDA managed memory
 
 
 @tensor_method

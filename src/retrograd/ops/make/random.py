@@ -10,6 +10,7 @@ import numpy as np
 from ...core.arrays.devices import all_examples
 from ...core.arrays.dtypes import INEXACT, DType, as_dtype
 from ...core.arrays.layout import broadcast_shapes
+from ...core.errors import describe
 from ...core.graph.primitive import operand
 from ...core.tensor.tensor import Tensor, new_tensor
 from ..table.arguments import integer
@@ -132,8 +133,8 @@ def randint(
     """Integers uniform on ``low, ..., high - 1``: ``randint(high, size)`` or ``randint(low, high, size)``.
 
     Args:
-        low: the smallest, by default 0.
-        high: one more than the largest.
+        low: the smallest integer, by default 0.
+        high: one more than the largest integer.
 
     Raises:
         RuntimeError: ``low`` is not less than ``high``, or the dtype does not hold the numbers between them.
@@ -181,7 +182,7 @@ def randint_like(
     Dtype: any but complex; by default the input's.
 
     Args:
-        low: the smallest, by default 0; a single bound is ``high``.
+        low: the smallest integer, by default 0; a single bound is ``high``.
 
     >>> rg.randint_like(rg.zeros(2, 3), 5).shape
     (2, 3)
@@ -250,7 +251,7 @@ def normal(
     """
     deviation = operand(std, "std").array
     if deviation.size and not bool((all_examples(deviation) >= 0).all()):
-        raise RuntimeError("expects every std >= 0")
+        raise RuntimeError(f"expects every std >= 0, got {describe(std)}")
     if size is not None:
         noise = randn(size, generator=generator, dtype=dtype, device=device)
     else:

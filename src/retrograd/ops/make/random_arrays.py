@@ -60,7 +60,7 @@ def _noted(draw: Draw, *args: object, **kwargs: object) -> Array:
 
 
 def per_example(place: int) -> Callable[[Draw], Draw]:
-    """Decorate a draw so that ``vmap`` can share or repeat it; the argument at position ``place`` is the shape."""
+    """Decorate a draw of numbers, so that ``vmap`` can share or repeat it; argument number ``place`` is the shape."""
 
     def enter(draw: Draw) -> Draw:
         @wraps(draw)
@@ -68,7 +68,7 @@ def per_example(place: int) -> Callable[[Draw], Draw]:
             if modes.level is None and modes.tracer is None:
                 return _noted(draw, xp, *args, **kwargs) if watchers else draw(xp, *args, **kwargs)
             bare = xp
-            while hasattr(bare, "_xp"):  # a module for Batched arrays may be around one for Traced arrays
+            while hasattr(bare, "_xp"):  # the module for Batched arrays may wrap the one for Traced arrays
                 bare = bare._xp
             if modes.level is None:
                 return modes.tracer.drawn(draw, (bare, *args), kwargs)

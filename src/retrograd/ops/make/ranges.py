@@ -45,7 +45,7 @@ def arange(
     >>> rg.arange(3), rg.arange(1, 2, 0.5)
     (tensor([0, 1, 2]), tensor([1. , 1.5]))
     """
-    if keywords:  # NumPy's name for the end
+    if keywords:  # ``stop``, NumPy's name for ``end``
         if set(keywords) != {"stop"} or end is not None:
             raise TypeError(f"got unexpected keyword arguments {', '.join(keywords)}")
         end = keywords["stop"]
@@ -64,7 +64,7 @@ def arange(
     if (last - first) * distance < 0:
         raise RuntimeError(f"bounds {first}, {last} are inconsistent with the sign of step {distance}")
     count = int(-(-(last - first) // distance)) if whole else ceil((last - first) / distance)
-    if integral and not whole:  # as in PyTorch, truncate to integers; only int64 counts by them
+    if integral and not whole:  # as in PyTorch, truncate; the count is recomputed only for int64
         first, last, distance = int(first), int(last), int(distance)
         count = -(-(last - first) // distance) if kind == np.int64 else count
 

@@ -47,7 +47,7 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | N
 
     Args:
         input: the probabilities of 1, or with ``p`` only the shape.
-        p: one probability for all.
+        p: one probability for all elements.
 
     Raises:
         RuntimeError: a probability is not between 0 and 1, or the input is not floating.
@@ -116,7 +116,7 @@ def multinomial(
         last = choices - 1 - (rows[:, ::-1] > 0).argmax(axis=-1)
         sample = xp.minimum(sample, last[:, None])
     else:
-        # Select the positions with the smallest exponential waiting times of these rates.
+        # Draw an exponential waiting time for each position, with its weight as rate, and select the shortest times.
         waits = -xp.log1p(-uniform(xp, rows.shape, _DOUBLE, generator))
         order = xp.where(rows > 0, waits / xp.where(rows > 0, rows, 1), np.inf)
         sample = xp.argsort(order, axis=-1)[:, :num_samples]

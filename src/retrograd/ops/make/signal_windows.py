@@ -40,7 +40,7 @@ def bartlett(
     device: DeviceLike | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """``1 - |x|``, a triangle that is 0 at its ends.
+    """``1 - |x|`` for x in ``[-1, 1]``, a triangle that is 0 at its ends.
 
     Args:
         sym: True for a symmetric window, False for a periodic one.
@@ -65,7 +65,7 @@ def blackman(
     device: DeviceLike | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """``0.42 + 0.5 cos(pi x) + 0.08 cos(2 pi x)``.
+    """``0.42 + 0.5 cos(pi x) + 0.08 cos(2 pi x)`` for x in ``[-1, 1]``.
 
     >>> rg.signal.windows.blackman(3).round(decimals=2)
     tensor([-0.,  1., -0.])
@@ -82,7 +82,7 @@ def cosine(
     device: DeviceLike | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """``sin(pi (n + 1/2) / M)`` at ``n = 0, 1, ..., M - 1``; a periodic window is one of M + 1 points without its last.
+    """``sin(pi (n + 1/2) / M)`` at ``n = 0, 1, ..., M - 1``; in a periodic window divided by ``M + 1``.
 
     >>> rg.signal.windows.cosine(2)
     tensor([0.7071, 0.7071])
@@ -158,7 +158,7 @@ def general_cosine(
     device: DeviceLike | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """``sum_k a_k cos(k pi x)``.
+    """``sum_k a_k cos(k pi x)`` for x in ``[-1, 1]``.
 
     Args:
         a: the weights of the cosines.
@@ -192,7 +192,7 @@ def general_hamming(
     device: DeviceLike | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """``alpha + (1 - alpha) cos(pi x)``.
+    """``alpha + (1 - alpha) cos(pi x)`` for x in ``[-1, 1]``.
 
     >>> rg.signal.windows.general_hamming(3, alpha=0.5)
     tensor([0., 1., 0.])
@@ -209,7 +209,7 @@ def hamming(
     device: DeviceLike | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """``0.54 + 0.46 cos(pi x)``.
+    """``0.54 + 0.46 cos(pi x)`` for x in ``[-1, 1]``.
 
     >>> rg.signal.windows.hamming(3)
     tensor([0.08, 1.  , 0.08])
@@ -226,7 +226,7 @@ def hann(
     device: DeviceLike | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """``(1 + cos(pi x)) / 2``.
+    """``(1 + cos(pi x)) / 2`` for x in ``[-1, 1]``.
 
     >>> rg.signal.windows.hann(3)
     tensor([0., 1., 0.])
@@ -246,7 +246,7 @@ def kaiser(
     device: DeviceLike | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """``I0(beta sqrt(1 - x^2)) / I0(beta)``, I0 being the modified Bessel function.
+    """``I0(beta sqrt(1 - x^2)) / I0(beta)`` for x in ``[-1, 1]``, I0 being the modified Bessel function.
 
     Raises:
         ValueError: the length is negative, beta is negative, or the dtype is not floating.
@@ -270,7 +270,7 @@ def nuttall(
     device: DeviceLike | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """``0.3635819 + 0.4891775 cos(pi x) + 0.1365995 cos(2 pi x) + 0.0106411 cos(3 pi x)``.
+    """``0.3635819 + 0.4891775 cos(pi x) + 0.1365995 cos(2 pi x) + 0.0106411 cos(3 pi x)`` for x in ``[-1, 1]``.
 
     Source: A. Nuttall, Some windows with very good sidelobe behavior, 1981.
 

@@ -29,7 +29,7 @@ def sampled_window(
     error: type[Exception] = RuntimeError,
     single: float = 1.0,
 ) -> Tensor:
-    """Sample ``shape(xp, n)`` at 0, 1, ..., count - 1, divided by the last number; return ``single`` for one point."""
+    """Sample ``shape(xp, x)`` at ``count`` points from 0 to 1 (periodic: without 1), or return ``single`` for one."""
     kind = dtype_or_default(dtype)
     if kind.kind not in FLOATING:
         raise error(f"expected a floating dtype, got {kind}")
@@ -76,7 +76,7 @@ def bartlett_window(
     device: DeviceLike | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """``1 - |x|``, a triangle that is 0 at its ends.
+    """``1 - |x|`` for x in ``[-1, 1]``, a triangle that is 0 at its ends.
 
     Shape: ``(window_length,)``.
 
@@ -104,7 +104,7 @@ def blackman_window(
     device: DeviceLike | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """``0.42 + 0.5 cos(pi x) + 0.08 cos(2 pi x)``.
+    """``0.42 + 0.5 cos(pi x) + 0.08 cos(2 pi x)`` for x in ``[-1, 1]``.
 
     >>> rg.blackman_window(3, periodic=False).round(decimals=2)
     tensor([-0.,  1., -0.])
@@ -123,7 +123,7 @@ def hamming_window(
     device: DeviceLike | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """``alpha + beta cos(pi x)``.
+    """``alpha + beta cos(pi x)`` for x in ``[-1, 1]``.
 
     Args:
         beta: the weight of the cosine.
@@ -143,7 +143,7 @@ def hann_window(
     device: DeviceLike | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """``(1 + cos(pi x)) / 2``.
+    """``(1 + cos(pi x)) / 2`` for x in ``[-1, 1]``.
 
     >>> rg.hann_window(4)
     tensor([0. , 0.5, 1. , 0.5])
@@ -161,7 +161,7 @@ def kaiser_window(
     device: DeviceLike | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """``I0(beta sqrt(1 - x^2)) / I0(beta)``, I0 being the modified Bessel function.
+    """``I0(beta sqrt(1 - x^2)) / I0(beta)`` for x in ``[-1, 1]``, I0 being the modified Bessel function.
 
     Source: J. Kaiser and R. Schafer, On the use of the I0-sinh window for spectrum analysis, 1980.
 

@@ -64,7 +64,7 @@ def scaled(other: Operand, alpha: Number, input: Operand) -> Operand:
         if isinstance(other, Tensor) and other.array.dtype != dtype:
             other = other.to(dtype)  # the product of an int8 Tensor with alpha would wrap around
     if type(other) is bool and type(alpha) is bool:
-        return other and alpha  # a product of Python's bools is an int
+        return other and alpha  # the product of two Python bools would be an int
     return other * alpha if isinstance(other, (Tensor, int, float, complex)) else apply2(MUL, other, alpha)
 
 
@@ -194,7 +194,7 @@ def div(input: Operand, other: Operand, *, rounding_mode: Literal["trunc", "floo
     """``input / other``, elementwise.
 
     Derivative: input: ``g / other``; other: ``-g * input / other^2``; infinite or NaN where other is 0. With a
-    rounding mode zero.
+    rounding mode, both are zero.
     Dtype: PyTorch's result type of both; integers become the default dtype, but stay integers with a rounding mode.
 
     Args:
@@ -267,7 +267,7 @@ FMOD = binary(
 def remainder(input: Operand, other: Operand) -> Tensor:
     """``input - floor(input / other) * other``, elementwise: Python's ``%``, with the divisor's sign.
 
-    Derivative: input: ``g``; other: ``-g * floor(input / other)``; at a jump, that of the piece above.
+    Derivative: input: ``g``; other: ``-g * floor(input / other)``; at a jump, the limit for larger quotients.
 
     >>> rg.remainder(rg.tensor([5.0, -5.0]), 3)
     tensor([2., 1.])
@@ -279,7 +279,7 @@ def remainder(input: Operand, other: Operand) -> Tensor:
 def fmod(input: Operand, other: Operand) -> Tensor:
     """``input - trunc(input / other) * other``, elementwise: the remainder of C, with the dividend's sign.
 
-    Derivative: input: ``g``; other: ``-g * trunc(input / other)``; at a jump, that of the piece farther from 0.
+    Derivative: input: ``g``; other: ``-g * trunc(input / other)``; at a jump, the limit for quotients farther from 0.
 
     >>> rg.fmod(rg.tensor([5.0, -5.0]), 3)
     tensor([ 2., -2.])

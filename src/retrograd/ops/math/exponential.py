@@ -206,8 +206,8 @@ def _times_log(logarithm: Any) -> Callable[[Any, Any], Any]:
     return forward
 
 
-# PyTorch's choice for x = 0 where the logarithm is infinite or NaN: 0. The slope with respect to x has the same choice
-# for g = 0.
+# For x = 0 the result is 0, as in PyTorch, even where the logarithm is infinite or NaN; and for g = 0 so is the
+# derivative with respect to x.
 XLOGY: Primitive = binary(
     "xlogy",
     _times_log(np.log),

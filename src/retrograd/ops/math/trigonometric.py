@@ -195,7 +195,7 @@ def atanh(input: Tensor) -> Tensor:
 
 
 def _atan2_rule(g: Array, a: Array, x: Array, y: Array) -> Any:
-    # PyTorch's choice at the origin: 0.
+    # At the origin the gradient is 0, as in PyTorch.
     square = x * x + y * y
     return KEEP(g * a / WHERE(square == 0, 1.0, square), square != 0)
 

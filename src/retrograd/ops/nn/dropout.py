@@ -60,7 +60,7 @@ def _dropped(x: Tensor, shape: tuple[int, ...], p: float, inplace: bool) -> Tens
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """``input / (1 - p)`` with probability ``1 - p``, else 0, elementwise; without ``training`` the input itself.
 
-    Derivative: ``g / (1 - p)`` where the element was kept, else 0.
+    Derivative: ``g / (1 - p)`` where the element was not dropped, else 0.
     Dtype: real floating, preserved; any if nothing is dropped.
 
     Args:
@@ -84,7 +84,7 @@ def _channelwise(x: Tensor, channels: int, p: float, training: bool, inplace: bo
 
 
 def _decisions(x: Tensor, channels: int, p: float) -> tuple[int, ...]:
-    """Return the shape of the decisions; too few dimensions are an error only if random numbers are drawn (PyTorch)."""
+    """Return the shape of the random decisions; too few dimensions are an error only if numbers are drawn (PyTorch)."""
     if x.array.ndim < channels and p < 1 and x.array.size:
         raise RuntimeError(f"expected at least {channels} dimensions, got {describe(x)}")
     return x.array.shape[:channels] + (1,) * (x.array.ndim - channels)
@@ -94,7 +94,7 @@ def _decisions(x: Tensor, channels: int, p: float) -> tuple[int, ...]:
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """``input / (1 - p)`` with probability ``1 - p``, else 0, whole channels at a time.
 
-    Derivative: ``g / (1 - p)`` where the channel was kept, else 0.
+    Derivative: ``g / (1 - p)`` where the channel was not dropped, else 0.
     Shape: ``(N, C, L)`` or ``(C, L)``; the result has the input's shape.
 
     Raises:
@@ -115,8 +115,8 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """``input / (1 - p)`` with probability ``1 - p``, else 0, whole channels at a time.
 
-    Shape: ``(N, C, H, W)``; other ``(N, C, *)`` give a warning, and three dimensions are read as ``(N, C, L)``, as in
-    PyTorch. The result has the input's shape.
+    Shape: ``(N, C, H, W)``; inputs ``(N, C, *)`` of other shapes give a warning, and three dimensions are read as
+    ``(N, C, L)``, as in PyTorch. The result has the input's shape.
 
     Raises:
         RuntimeError: dropout is applied to an input that has fewer than 2 dimensions or is not floating.
@@ -127,7 +127,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     x = _check(input, p)
     if x.array.ndim not in (0, 1, 4):
         warn(
-            f"dropout2d: expected (N, C, H, W), got {x.array.ndim} dimensions: the first two are N and C",
+            f"dropout2d: expected (N, C, H, W), got {x.array.ndim} dimensions; the first two are read as N and C",
             stacklevel=user_level(),
         )
     return _channelwise(x, 2, p, training, inplace)
@@ -137,7 +137,8 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """``input / (1 - p)`` with probability ``1 - p``, else 0, whole channels at a time.
 
-    Shape: ``(N, C, D, H, W)`` or ``(C, D, H, W)``; other ``(C, *)`` give a warning. The result has the input's shape.
+    Shape: ``(N, C, D, H, W)`` or ``(C, D, H, W)``; other inputs ``(C, *)`` give a warning. The result has the input's
+    shape.
 
     Raises:
         RuntimeError: the input has no dimensions, or dropout is applied and it is not floating.
@@ -147,7 +148,8 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     """
     x = _check(input, p)
     if x.array.ndim not in (0, 4, 5):
-        warn(f"dropout3d: expected (N, C, D, H, W), got {x.array.ndim} dimensions, C first", stacklevel=user_level())
+        text = f"dropout3d: expected (N, C, D, H, W), got {x.array.ndim} dimensions; the first is read as C"
+        warn(text, stacklevel=user_level())
     return _channelwise(x, 2 if x.array.ndim == 5 else 1, p, training, inplace)
 
 
@@ -172,7 +174,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
     ``s = -1.7581`` is the limit of SELU at -inf; ``a = 1 / sqrt((1 - p) (1 + p s^2))`` and ``b = -a s p`` keep mean 0
     and variance 1.
 
-    Derivative: ``a g`` where the element was kept, else 0.
+    Derivative: ``a g`` where the element was not saturated, else 0.
 
     Args:
         p: the probability of saturation; with 1 all elements become 0.
@@ -190,7 +192,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """``a input + b`` with probability ``1 - p``, else ``a s + b``: ``alpha_dropout`` of whole channels.
 
-    Derivative: ``a g`` where the channel was kept, else 0.
+    Derivative: ``a g`` where the channel was not saturated, else 0.
 
     Raises:
         RuntimeError: dropout is applied to an input that is not floating or has fewer than two dimensions.

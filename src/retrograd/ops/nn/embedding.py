@@ -29,7 +29,7 @@ from ..table.types import Operand
 
 
 def _embedding_rule(g: Array, index: Index, padding: int | None, by_frequency: bool, x_shape: tuple[int, ...]) -> Array:
-    """Add rows of g at their indices, except for the padding; ``by_frequency`` divides each by its count."""
+    """Add rows of g at their indices, except for the padding; ``by_frequency`` divides by the number of lookups."""
     positions = index.key[0]
     xp = array_module(positions)
     if padding is not None:
@@ -190,7 +190,7 @@ def embedding_bag(
     Raises:
         ValueError: the mode is unknown, or input, offsets and per_sample_weights do not match in shape.
         NotImplementedError: ``per_sample_weights`` are given with a mode other than sum.
-        RuntimeError: a number is out of range, weight is not floating, the input not of integers,
+        RuntimeError: a number is out of range, weight is not floating, the input does not hold integers,
             ``per_sample_weights`` have another dtype than weight, or ``offsets`` do not start at 0 or decrease.
 
     >>> F.embedding_bag(rg.tensor([[0, 1]]), rg.tensor([[1.0, 2.0], [3.0, 4.0]]), mode="sum")
@@ -213,13 +213,14 @@ def embedding_bag(
     if per_sample_weights is not None and mode != "sum":
         raise NotImplementedError(f"per_sample_weights need mode 'sum', got {mode!r}")
     if per_sample_weights is not None and per_sample_weights.shape != index.shape:
-        raise InvalidValue(f"per_sample_weights {describe(per_sample_weights)} and input {describe(index)} must agree")
+        given = describe(per_sample_weights)
+        raise InvalidValue(f"per_sample_weights must have the shape of input {describe(index)}, got {given}")
     if per_sample_weights is not None and per_sample_weights.dtype != weight.dtype:
         raise RuntimeError(
             f"expected per_sample_weights in {weight.dtype}, as weight, got {describe(per_sample_weights)}"
         )
     positions, factors = index.reshape(-1), per_sample_weights
-    if max_norm is not None:  # also of the row ``padding_idx``, as in PyTorch
+    if max_norm is not None:  # limits the norm of the row ``padding_idx`` as well, as in PyTorch
         _limit_norms(weight, positions, max_norm, norm_type)
     bag, bags = _bags(index, offsets, include_last_offset)
     padding = _padding(padding_idx, weight)
@@ -254,7 +255,7 @@ def _sizes(bag: Tensor, bags: int, dtype: DType) -> Tensor:
 
 
 def _maxima(rows: Tensor, bag: object, bags: int) -> Tensor:
-    """Return the maximum of each bag, 0 for an empty one; the first of equal rows gets the gradient (as in PyTorch)."""
+    """Return the maximum of each bag, 0 for an empty bag; the first of equal rows gets the gradient (as in PyTorch)."""
     places = _first_places(rows, new_tensor(bag), bags).array
     filled = places < rows.array.shape[0]
     xp = array_module(places)

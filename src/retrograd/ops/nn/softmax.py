@@ -149,7 +149,7 @@ def _softmax_along(primitive: Primitive, input: Operand, dim: int, dtype: DTypeL
     place = dimension(dim, x.array.ndim)
     if x.array.dtype.kind not in FLOATING:
         if not x.array.size:
-            return x.clone()  # as in PyTorch, nothing is computed
+            return x.clone()  # as in PyTorch, integers are accepted if there are no elements
         raise NotImplementedError(f"expected a floating dtype, got {x.dtype}; pass dtype")
     if not x.array.ndim:
         return apply(primitive, (x.reshape(1),), {"dim": 0}).reshape(())

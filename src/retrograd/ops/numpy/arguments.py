@@ -1,7 +1,7 @@
 """Convert arguments of NumPy's functions to Tensors, and array results to Tensors.
 
-Python numbers, and lists of them, are weak: they adopt the dtype of floating Tensors and arrays; beside integers they
-follow NumPy's rules.
+Python numbers, and lists of them, are weak: they adopt the dtype of floating Tensors and arrays; with integer
+Tensors and arrays they are promoted by NumPy's rules.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ _MAKING = {"array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarra
 _DISTRIBUTION = r"\w+_gen|(?!rv_)\w+_frozen"
 _COMPILED = r"must be numpy\.ndarray, not \w*Tensor$"
 
-KEEP_HISTORY.add("xarray")  # some of xarray's methods, such as sortby, call deepcopy
+KEEP_HISTORY.add("xarray")  # methods of xarray such as sortby call deepcopy on a Tensor that has a history
 
 
 def _public(module: str) -> str:
@@ -91,7 +91,7 @@ def _named_in(frame: FrameType, module: str) -> str:
     if hasattr(sys.modules[public], name):
         return f"{public}.{name}"
     if "wrap" in frame.f_code.co_name:
-        for value in frame.f_locals.values():  # one of them is the wrapped function
+        for value in frame.f_locals.values():  # one local variable is the wrapped function
             home = _public(getattr(value, "__module__", None) or "")
             wrapped = getattr(value, "__name__", None) or getattr(value, "name", None)
             if not home.startswith("scipy.") or not isinstance(wrapped, str) or wrapped.startswith("__"):
@@ -129,7 +129,7 @@ def _package_that_takes_numbers(frame: FrameType | None) -> tuple[str, FrameType
 
 
 def _advice_on_xarray(frame: FrameType | None) -> str:
-    """Return advice for a conversion by xarray, which converts itself or for a function of SciPy."""
+    """Return advice for a conversion by xarray, for its own purpose or for a function of SciPy that it calls."""
     while frame is not None and str(frame.f_globals.get("__name__", "")).startswith("xarray."):
         frame = frame.f_back
     from .alternatives import alternative
@@ -218,7 +218,7 @@ def would_lose_gradient(frame: FrameType) -> ConversionError:
 
 
 def sparse_advice(frame: FrameType) -> str:
-    """Return advice on what to write instead of the call in this frame, which has a sparse array of Tensors."""
+    """Return advice on what to write instead of the call in this frame, whose argument is a sparse array of Tensors."""
     function, _ = _calling_function(frame)
     if function.startswith("scipy."):
         return advice(frame)

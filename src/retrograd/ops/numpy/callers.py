@@ -83,7 +83,7 @@ def _instruction(code: CodeType, offset: int) -> tuple[str, tuple[str, ...]]:
     place = next((i for i, found in enumerate(instructions) if found.offset == offset), None)
     if place is None:
         return "", ()
-    if instructions[place].opname == "PRECALL":  # Python 3.11 specializes frequent calls
+    if instructions[place].opname == "PRECALL":  # Python 3.11: CALL follows
         place = next(i for i in range(place, len(instructions)) if instructions[i].opname == "CALL")
     operation = instructions[place].opname
     if not operation.startswith("CALL"):
@@ -119,7 +119,7 @@ def _depths(instructions: list[dis.Instruction]) -> list[int]:
     """Return the depth of the stack before each instruction, relative to the start of its section of the code."""
     index = {found.offset: i for i, found in enumerate(instructions)}
     depths: dict[int, int] = {}
-    for start in range(len(instructions)):  # exception handlers are not reached from any instruction
+    for start in range(len(instructions)):  # starts at exception handlers, too: no jump leads there
         pending = [(start, 0)] if start not in depths else []
         while pending:
             i, depth = pending.pop()

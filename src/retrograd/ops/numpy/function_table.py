@@ -49,7 +49,7 @@ FACTS = set(
     """allclose array_equal array_equiv iscomplexobj isrealobj result_type can_cast may_share_memory shares_memory
     min_scalar_type common_type linalg.matrix_rank einsum_path""".split()  # noqa: SIM905
 )
-FILES = {"save", "savetxt", "savez", "savez_compressed"}  # they accept only Tensors that do not require grad
+FILES = {"save", "savetxt", "savez", "savez_compressed"}  # functions that accept only Tensors that do not require grad
 
 # On integers and bools, which have no gradient, NumPy itself computes these functions, except those that may return the
 # memory of an argument.
@@ -69,7 +69,7 @@ def place_of_out(function: Any) -> int | None:
         pass
     try:
         parameters = list(inspect.signature(function).parameters.values())
-    except ValueError:  # a function of C without a signature
+    except ValueError:  # a function implemented in C, without a signature
         parameters = []
     positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     found = positional.index("out") if "out" in positional else None

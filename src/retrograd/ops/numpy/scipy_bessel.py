@@ -58,7 +58,7 @@ RULES |= {"jve": real(JVE), "yve": real(YVE)}
 
 
 def _hankel(name: str, factor: complex) -> None:
-    """Hankel's function of a complex number; times ``exp(-factor x)``, whose derivative subtracts ``factor``."""
+    """Define Hankel's function times ``exp(-factor x)``; the derivative contains ``-factor`` times the result."""
 
     def slope(g: Array, v: Array, x: Array, ans: Array) -> Array:
         return g * ((primitive(v - 1, x) - primitive(v + 1, x)) / 2 - factor * ans)
@@ -116,7 +116,7 @@ def _spherical(name: str, below: int, above: int) -> None:
     """``f_n' = (below n f_(n - 1) + above (n + 1) f_(n + 1)) / (2 n + 1)``, which is finite at 0."""
 
     def slope(n: Array, x: Array) -> Array:
-        lower = primitive(np.maximum(n - 1, 0), x)  # times 0 for n = 0
+        lower = primitive(np.maximum(n - 1, 0), x)  # for n = 0 this term has the factor 0
         result = (below * n * lower + above * (n + 1) * primitive(n + 1, x)) / (2 * n + 1)
         return WHERE(n < 0, math.nan, result) if np.any(n < 0) else result
 
@@ -178,7 +178,7 @@ define("itmodstruve0", "x", lambda g, x: g * MODSTRUVE(0.0, x))
 
 
 def _elliptic(u: Array, m: Array) -> tuple[Array, Array, Array, Array]:
-    """Return ``sn``, ``cn`` and ``dn``, and the derivative of the amplitude with respect to ``m`` over ``dn``."""
+    """Return ``sn``, ``cn``, ``dn``, and the derivative of the amplitude with respect to ``m``, divided by ``dn``."""
     sn, cn, dn, ph = [ELLIPJ[i](u, m) for i in range(4)]
     return sn, cn, dn, ((1 - m) * u - ELLIPEINC(ph, m) + m * sn * cn / dn) / (2 * m * (1 - m))
 

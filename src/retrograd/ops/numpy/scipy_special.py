@@ -50,7 +50,7 @@ def define(
 ) -> Primitive:
     """Define a SciPy function, or one of its outputs, with the derivative for each input (None if unknown).
 
-    With ``loops``, inputs and result have the dtypes of SciPy's loop, in which the inputs may differ.
+    With ``loops``, inputs and result have the dtypes of SciPy's loop, whose inputs may have different dtypes.
     """
 
     def unknown(g: object) -> NoReturn:
@@ -131,7 +131,7 @@ def _gamma_quantile_by_shape(g: Array, a: Array, ans: Array) -> Array:
 
 
 def _beta_slopes(a: Array, b: Array, x: Array) -> tuple[Rule, Rule]:
-    """Return the derivatives of ``betainc`` by ``a`` and ``b``, computed from the smaller of it and its complement."""
+    """Return the derivatives of ``betainc`` with respect to ``a`` and ``b``, from the smaller of it and 1 minus it."""
     a, b, x = double(a), double(b), double(x)
 
     def part(a: Array, b: Array) -> Array:
@@ -149,7 +149,7 @@ def _t_density(df: Array, t: Array) -> Array:
 
 
 def _t_slope(df: Array, t: Array) -> Array:
-    """The derivative of the distribution function with respect to ``df``, from the smaller tail."""
+    """The derivative of Student's distribution function with respect to ``df``, from the smaller tail."""
     df, t = double(df), double(t)
     tail = difference(lambda df: STDTR(df, -ABS(t)), df, step_of(1 + t * t / df, of=df, growing=True))
     return -np.sign(t) * tail
@@ -233,7 +233,7 @@ AIRY: tuple[Primitive, ...] = (
 
 
 def _lower_step(b: Array) -> Array:
-    """The step for a parameter with poles at 0, -1, -2, ..."""
+    """The step of the difference for a parameter at whose values 0, -1, -2, ... the function has poles."""
     return np.minimum(1 / 32, step_of(of=WHERE(b > 0.5, b, ABS(b - np.round(b)))))
 
 
@@ -450,12 +450,12 @@ def _also_complex(ours: Callable[[Tensor], Tensor], theirs: Primitive) -> Callab
 
 
 def real(primitive: Primitive) -> Callable[..., Tensor]:
-    """Wrap a function whose derivative is not valid for complex numbers, so that they raise an error."""
+    """Wrap a function whose derivative is not valid for complex numbers: complex arguments raise an error."""
 
     def function(*inputs: Array) -> Tensor:
         for value in inputs:
             if np.iscomplexobj(value):
-                raise NotImplementedError(f"{primitive.name}: is not defined for complex numbers here")
+                raise NotImplementedError(f"{primitive.name}: complex Tensors are not supported")
         return apply(primitive, inputs, {})
 
     return function

@@ -19,7 +19,7 @@ from ...core.arrays.dtypes import INEXACT, DType
 from ...core.errors import call_error, describe
 from ...core.tensor.tensor import Tensor
 from ..table.registry import UFUNCS, assign
-from . import scipy_bessel as scipy_bessel  # on import, it adds its rules to those of scipy_special
+from . import scipy_bessel as scipy_bessel  # the import adds rules to those of scipy_special
 from . import scipy_special
 from .arguments import tensor, wrapped
 from .bare_arrays import refuse_examples

@@ -246,7 +246,7 @@ def update_at(ufunc: np.ufunc, target: object, indices: object, values: object =
         source = source.astype(written.dtype)
         flat = ops.index_put(flat, [tensor(places)], source if ufunc is np.add else -source, True)
     else:
-        for order in _occurrences(places):  # no position is repeated within one of these orders
+        for order in _occurrences(places):  # within one group of occurrences no position is repeated
             chosen = tensor(places.reshape(-1)[order])
             taken = () if source is None else (ops.reshape(source, (-1,))[tensor(order)],)
             result = called(name, ufunc, (flat[chosen], *taken), {})

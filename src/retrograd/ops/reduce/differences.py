@@ -31,7 +31,7 @@ def diff(
     Args:
         n: the number of repetitions; 0 returns a copy.
         prepend: values to concatenate before the input, with the input's shape except along ``dim``.
-        append: values to concatenate after the input, likewise.
+        append: values to concatenate after the input, with its shape except along ``dim``.
 
     Raises:
         RuntimeError: the input is 0-d, ``n`` is negative, or ``prepend`` or ``append`` differs in another dimension.

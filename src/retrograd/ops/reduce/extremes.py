@@ -65,7 +65,8 @@ def _extreme(name: str, method: str, rule: Rule = _extreme_vjp) -> Primitive:
         if out is not None:
             return out
         if x.__class__ is np.ndarray:
-            number = np.empty((), x.dtype) if dim is None and not keepdim else None  # else a NumPy scalar
+            # Without a 0-d array to write to, reduce would return a NumPy scalar.
+            number = np.empty((), x.dtype) if dim is None and not keepdim else None
             return ufunc.reduce(x, dim, None, number, keepdim)
         return getattr(x, method)(axis=dim, keepdims=keepdim)
 

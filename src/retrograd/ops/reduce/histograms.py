@@ -119,7 +119,7 @@ def _points(input: object, name: str) -> Any:
 
 
 def _edges(x: Array, bins: object, bounds: Sequence[float] | None) -> Array:
-    """Return the given edges along one dimension, or those of ``bins`` equal intervals over bounds or range of x."""
+    """Return the given edges along one dimension, or the edges of equal intervals over the bounds or the range of x."""
     xp = array_module(x)
     if isinstance(bins, Tensor) or hasattr(bins, "ndim"):
         edges = operand(bins, "bins").array

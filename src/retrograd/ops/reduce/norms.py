@@ -139,7 +139,7 @@ def renorm(input: Operand, p: float, dim: Dim, maxnorm: float) -> Tensor:
         input: the Tensor of slices.
         p: the order of the norm, positive.
         dim: the dimension whose slices are scaled.
-        maxnorm: the largest norm, at least 0.
+        maxnorm: the norm to which slices with a larger norm are scaled, at least 0.
 
     Raises:
         RuntimeError: the input has fewer than two dimensions, ``p`` is not positive or ``maxnorm`` is negative.

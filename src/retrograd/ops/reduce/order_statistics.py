@@ -58,7 +58,7 @@ def kthvalue(input: Operand, k: int, dim: Dim = -1, keepdim: bool = False) -> Va
 
     NaN counts as the largest element.
 
-    Derivative: ``g`` at the element with the index; equal elements are ranked in their order.
+    Derivative: ``g`` at the element with the returned index; equal elements are ranked in their order.
     Shape: any; the dimension is removed, or has length 1 with ``keepdim``.
 
     Args:
@@ -195,7 +195,7 @@ def nanmedian(input: Operand, dim: Dim | None = None, keepdim: bool = False) -> 
 def mode(input: Operand, dim: Dim = -1, keepdim: bool = False) -> ValuesIndices:
     """``argmax_v sum_i [x_i = v]``: the most frequent element along ``dim`` (the smallest if tied) and its last index.
 
-    Derivative: ``g`` at the element with the index.
+    Derivative: ``g`` at the element with the returned index.
 
     >>> rg.mode(rg.tensor([3.0, 1.0, 3.0, 2.0]))
     ValuesIndices(values=tensor(3.), indices=tensor(2))

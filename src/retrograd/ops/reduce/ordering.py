@@ -25,7 +25,7 @@ Work = Callable[[Any], Any]  # a function from rows (r, n) to the requested indi
 
 
 def takes(x: Array, dim: int) -> bool:
-    """Return whether these functions should be used for an array."""
+    """Return whether to sort an array with the functions of this module."""
     return type(x) is ndarray and x.size >= LARGE and 1 < x.shape[dim] <= PLACES >> 1 and x.dtype.kind in "biuf"
 
 

@@ -103,7 +103,7 @@ def sum_(input: Operand, dim: Dims | None = None, keepdim: bool = False, *, dtyp
     x = input if isinstance(input, Tensor) else operand(input)
     if dtype is None:
         return reduce_(SUM, x, dim, keepdim)
-    return converted(reduce_(SUM, converted(x, dtype), dim, keepdim), dtype)  # sums of integers are int64
+    return converted(reduce_(SUM, converted(x, dtype), dim, keepdim), dtype)  # int32 is summed to int64
 
 
 @operator(dtype="floating and complex", args="dim or all, dtype converts")

@@ -242,7 +242,7 @@ def _logcumsumexp_vjp(g: Array, x: Array, ans: Array, dim: int) -> Array:
 
 
 def _complex_logaddexp(x: Array, y: Array) -> Array:
-    """``log(exp(x) + exp(y))`` of complex numbers, factored by the one with the larger real part."""
+    """``log(exp(x) + exp(y))`` of complex numbers; the exponential with the larger real part is factored out."""
     larger, smaller = np.where(x.real < y.real, y, x), np.where(x.real < y.real, x, y)
     nothing = smaller.real == -np.inf
     return np.where(nothing, larger, larger + np.log1p(np.exp(np.where(nothing, 0, smaller - larger))))

@@ -113,13 +113,13 @@ def picking(name: str, *, repeats: bool = False, by_rows: bool = True) -> Primit
 
 
 def selected(primitive: Primitive, x: Tensor, index: Array, dim: int, keepdim: bool = True) -> ValuesIndices:
-    """Return the elements at ``index``, an array with all dimensions kept, along ``dim``."""
+    """Return the elements at ``index`` along ``dim``; ``index`` has all dimensions, also without ``keepdim``."""
     indices = new_tensor(row_major(index))
     values = apply(primitive, (x, indices), {"dim": dim, "keepdim": keepdim})
     if keepdim:
         return ValuesIndices(values, indices)
     squeezed = new_tensor(indices.array.reshape(values.array.shape))
-    share(squeezed, indices, related=False)  # writes to the returned indices must not change the saved ones
+    share(squeezed, indices, related=False)  # writes to the returned indices must not change the saved indices
     return ValuesIndices(values, squeezed)
 
 

@@ -127,7 +127,7 @@ def var(
     and the derivative is PyTorch's: over all elements infinite (NaN at the mean), along dimensions that of the formula.
 
     Args:
-        dim: a dimension or several, all of them by default; a bool is ``unbiased``.
+        dim: a dimension or several, all of them by default; a bool is interpreted as ``unbiased``.
         unbiased: PyTorch's older argument: False means ``correction=0``.
         correction: the number to subtract from the count, 1 by default (the unbiased estimate), also if ``dim`` is
             passed as ``axis``. ``np.var`` and ``np.std`` of a Tensor use 0, as for arrays.

@@ -180,7 +180,7 @@ def _repeated_positions(repeats: Tensor, length: int, total: int | None) -> Tens
     """Return the positions 0, 1, .. ``length - 1``, each repeated ``repeats`` times."""
     counts, xp = repeats.array, array_module(repeats)
     if counts.size and int(counts.min().item()) < 0:
-        raise RuntimeError("repeats must not be negative")
+        raise RuntimeError(f"repeats must not be negative, got {describe(repeats)}")
     ends = xp.broadcast_to(counts, (length,)).cumsum()
     found = int(ends[-1].item()) if length else 0
     if total is not None and total != found:
@@ -352,7 +352,7 @@ def roll(input: Tensor, shifts: Dims, dims: Dims | None = None) -> Tensor:
 # Triangles
 
 SMALL = 1 << 12  # up to this number of elements, the mask of a matrix's triangle is cached
-BAND = 32  # the number of rows of larger matrices that are zeroed together, except for columns where the rows differ
+BAND = 32  # larger matrices are zeroed by blocks of this number of rows
 
 
 @lru_cache(maxsize=64)

@@ -212,7 +212,7 @@ def type_(self: Tensor, dtype: DTypeLike | None = None, non_blocking: bool = Fal
         name = self.array.dtype.name
         return f"{module}.{_TYPE_NAMES.get(name, name)}"
     device = None
-    if dtype is Tensor or isinstance(dtype, str) and dtype.endswith(".Tensor"):  # the default type
+    if dtype is Tensor or isinstance(dtype, str) and dtype.endswith(".Tensor"):  # means the default dtype
         dtype, device = dtypes.get_default_dtype(), Device("cpu")
     elif isinstance(dtype, str) and dtype.endswith("Tensor"):
         module, _, legacy = dtype.rpartition(".")

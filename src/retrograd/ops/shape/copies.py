@@ -126,7 +126,7 @@ def slice_copy(input: Tensor, dim: int = 0, start: int | None = None, end: int |
     """``input[..., start:end:step, ...]`` along ``dim``, copied.
 
     Derivative: ``g`` at the slices, 0 elsewhere.
-    Shape: any with a dimension; the result has the input's except for ``dim``.
+    Shape: any with a dimension; the result has the input's shape except along ``dim``.
 
     Args:
         end: the position after the last slice.

@@ -306,7 +306,7 @@ def split(tensor: Tensor, split_size_or_sections: Dims, dim: int = 0) -> tuple[T
 
 
 def _even(length: int, size: int) -> tuple[int, ...]:
-    """Return the sizes of pieces of a length; the last one may be smaller. A length of 0 has one empty piece."""
+    """Return the sizes of the pieces, the last of which may be smaller; a length of 0 gives one empty piece."""
     if length == 0:
         return (0,)
     return tuple([min(size, length - start) for start in range(0, length, size)])
@@ -369,8 +369,8 @@ def tensor_split(input: Tensor, indices_or_sections: Dims | Tensor, dim: int = 0
     Shape: (*, n, *) to pieces (*, n // count or one more, *).
 
     Raises:
-        RuntimeError: the number of pieces is not positive, or ``indices_or_sections`` is a Tensor of other than int64
-            or of more than one dimension.
+        RuntimeError: the number of pieces is not positive, or ``indices_or_sections`` is a Tensor that is not int64
+            or has more than one dimension.
 
     >>> rg.tensor_split(rg.arange(5), 2), rg.tensor_split(rg.arange(5), (1, 4))
     ((tensor([0, 1, 2]), tensor([3, 4])), (tensor([0]), tensor([1, 2, 3]), tensor([4])))

@@ -138,7 +138,7 @@ def movedim(input: Tensor, source: Dims, destination: Dims) -> Tensor:
 
     Args:
         source: the dimensions to move.
-        destination: the position of each of them in the result.
+        destination: the position of each of these dimensions in the result.
 
     Raises:
         RuntimeError: source and destination differ in length, or a dimension is repeated.

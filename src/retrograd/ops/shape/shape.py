@@ -32,7 +32,7 @@ def apply_view(primitive: Primitive, a: Operand, params: dict[str, object]) -> T
     """Apply a view primitive with one input and output whose rules read only parameters and shapes.
 
     This is a fast path of ``apply``: views are frequent (every ``x[i]``, reshape and transpose), and the general path
-    would double their cost. It adds to ``params``.
+    would double their cost. It adds entries to ``params``.
     """
     if not isinstance(a, Tensor):
         a = operand(a)
@@ -378,10 +378,10 @@ def atleast_1d(*tensors: Operand | Sequence[Operand]) -> Tensor | tuple[Tensor, 
     Args:
         tensors: Tensors as separate arguments, or a list of Tensors.
 
-    Returns: one Tensor for one, a tuple for several or for a list.
+    Returns: a Tensor for a single argument, a tuple for several arguments or a list.
 
     Raises:
-        TypeError: one of them is not a Tensor, array or number.
+        TypeError: an argument is not a Tensor, array or number.
 
     >>> rg.atleast_1d(rg.tensor(3.0))
     tensor([3.])

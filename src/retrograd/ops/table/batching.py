@@ -47,7 +47,7 @@ def takes_rows(function: Function) -> Function:
     def called(x: object, *args: object) -> Any:
         if modes.level is None:
             return function(x, *args)
-        from ...core.mapping.batched import Batched  # imported with vmap
+        from ...core.mapping.batched import Batched  # loaded by vmap, not with the package
 
         if type(x) is not Batched:
             return function(x, *args)
@@ -68,7 +68,7 @@ def _stacked_calls(
     level: Level, function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, Any]
 ) -> Any:
     """Call ``function`` on each example of ``level``; return the stacked results as Tensors of the level."""
-    from ...core.mapping.batched import Batched  # imported with vmap
+    from ...core.mapping.batched import Batched  # loaded by vmap, not with the package
 
     def example(x: object, index: int) -> Any:
         if isinstance(x, (list, tuple)):
@@ -119,7 +119,7 @@ def moved(dims: tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:
 
 
 def along(*dims: str, shape: str = "") -> Rule:
-    """Batch primitives along the dimensions given by these parameters; ``shape`` names a parameter with a shape."""
+    """Batch primitives along the dimensions in the parameters ``dims``; the parameter named ``shape`` is a shape."""
 
     def rule(call: Call) -> Tensor:
         if call.needs_loop():
@@ -253,7 +253,7 @@ def composed(composite: Callable[..., object]) -> Rule:
 
 
 def fold(x: Any, axis: int = 0) -> Any:
-    """Merge the first axis of x, that of the examples, into one of the other dimensions, in front of its elements."""
+    """Merge the first axis of x, that of the examples, with another dimension, which then varies faster."""
     if axis:
         x = np.moveaxis(x, 0, axis)
     shape = tuple(x.shape)

@@ -174,7 +174,7 @@ def _tensor(value: object) -> Tensor:
 
 
 def _begin(x: object, differentiated: bool) -> Any:
-    """Return an input of the composite; a differentiated one is a new node, at which the backward pass ends."""
+    """Return an input of the composite; a differentiated input is a new node, at which the backward pass ends."""
     if x is None:
         return None
     if modes.level is not None:

@@ -26,11 +26,11 @@ from ...core.graph.primitive import Primitive
 from ...core.named_tuples import NamedTuple
 from .wording import ARGUMENTS, DERIVATIVES, DTYPES, OF_ARGUMENTS, OF_DTYPES, PARTICULAR_ARGUMENTS, REFUSALS, SHAPES
 
-_OPERANDS = ("Tensor", "Operand")  # annotations of arguments that raise TypeError for other types
+_OPERANDS = ("Tensor", "Operand")  # an argument with one of these annotations raises TypeError for other types
 _BROADCAST = SHAPES["broadcast"]
 _DERIVATIVE, _ARGS, _RETURNS = "\nDerivative: ", "\n\nArgs:\n", "\n\nReturns:"
 _RAISES, _SOURCE, _EXAMPLE = "\n\nRaises:\n", "\n\nSource:", "\n\n>>>"
-_ABOUT = re.compile(r"    \w+: ``(\w+)`` ")  # an error about an argument
+_ABOUT = re.compile(r"    \w+: ``(\w+)`` ")  # a line of ``Raises:`` about an argument
 _TITLES = (_ARGS, _RETURNS, _RAISES, "\n\nAttributes:\n", _SOURCE, _EXAMPLE)
 _NONE: tuple[str, ...] = ("",) * 9
 
@@ -165,8 +165,8 @@ def like(*others: object, raises: str = "", source: bool = False) -> Callable[[D
     """Complete the docstring of a function or class from the docstrings of others.
 
     Args:
-        others: functions and classes; an argument that the docstring does not describe gets the description of the
-            first of them that has one.
+        others: functions and classes; an argument that the docstring does not describe gets the description in the
+            first of these docstrings that has one.
         raises: names of exceptions, separated by commas, whose descriptions are also copied.
         source: also copy the section ``Source:``.
 
@@ -201,7 +201,7 @@ def like(*others: object, raises: str = "", source: bool = False) -> Callable[[D
 
 
 def _complete(described: Any, arguments: dict[str, str], errors: dict[str, str], begins: bool = False) -> None:
-    """Add lines for the arguments and errors that a docstring lacks; ``errors`` is by argument or exception.
+    """Add lines for the arguments and errors that a docstring lacks; keys of ``errors`` are arguments or exceptions.
 
     A docstring without a section of arguments gets one only with ``begins``, or if ``arguments`` describes all of them.
     """
@@ -263,7 +263,7 @@ def _dtype(names: tuple[str, ...], primitive: object) -> str:
 
 
 def _arguments(own: str, theirs: dict[str, str], names: tuple[str, ...], function: FunctionType | None = None) -> str:
-    """Return the descriptions of the arguments in the signature's order, for ``function`` also from the table."""
+    """Return the descriptions of the arguments in the signature's order, for ``function`` also from ``ARGUMENTS``."""
     described = _by_name(own) if own else {}
     lines: list[str] = []
     for name in names:

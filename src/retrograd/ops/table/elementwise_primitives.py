@@ -115,7 +115,7 @@ KEEP_WHERE_NOT_ZERO: Primitive = Primitive(
 
 
 def select(condition: Array, x: Array, y: Array) -> Array:
-    """Return ``np.where`` for bools, computed for large floating arrays by arithmetic on their bits."""
+    """Return ``np.where(condition, x, y)``; for large floating arrays by arithmetic on bits, which is faster."""
     if condition.size >= USEFUL and type(condition) is np.ndarray:
         out = chosen(condition, x, y)
         if out is not None:
@@ -140,11 +140,11 @@ WHERE = Primitive(
 
 
 def zero_rule(g: Array) -> Array:
-    """The rule of a piecewise constant function."""
+    """The rule of a piecewise constant function: the derivative is 0."""
     return ZEROS(g)
 
 
-# The functions of ``elements/arithmetic.py``, of arrays and, in rules, of Tensors.
+# The functions of ``elements/arithmetic.py``, for arrays and, in derivative rules, for Tensors.
 ARITHMETIC = arithmetic(
     Functions(where=WHERE, keep=KEEP, maximum=np.maximum, minimum=np.minimum, sqrt=np.sqrt, absolute=np.abs)
 )

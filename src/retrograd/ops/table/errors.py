@@ -82,7 +82,7 @@ def _mismatch(function: Callable[..., object], args: tuple[object, ...], kwargs:
     return ""
 
 
-# Errors for which NumPy's function of the same name may accept the arguments. A string, since few programs compile it.
+# Errors for which NumPy's function of the same name may accept the arguments. A string, compiled when needed.
 _NOT_OURS = (
     "got an unexpected keyword|too many positional|missing a required|pass the argument|.* must be a? ?Tensor, not list"
 )
@@ -140,7 +140,7 @@ _TAKE_NUMBERS_SECOND = frozenset(
     """)
 )
 
-# Annotations that are equivalent to one of the kinds below; choices are strings.
+# Annotations that are equivalent to one of the kinds below; a Literal is one of several strings.
 _ALIASES = {"Operand": "Tensor", "Dim": "int", "Literal": "str"}
 
 

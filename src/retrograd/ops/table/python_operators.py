@@ -47,7 +47,7 @@ def ask(other: object, name: str, x: Tensor, form: str = "") -> Any:
     if not hasattr(kind, "__torch_function__") or getattr(kind, own, None) is not getattr(object, own, None):
         return NotImplemented
     method = getattr(Tensor, f"__{form}{name}__")
-    if not form:  # PyTorch passes ``add`` rather than ``__add__``, if it exists
+    if not form:  # like PyTorch, pass ``Tensor.add``, if it exists, not ``__add__``
         method = getattr(Tensor, {"truediv": "div", "mod": "remainder"}.get(name, name), method)
     for answer in answers:
         result = answer(name, method, (x, other), {})
@@ -57,7 +57,7 @@ def ask(other: object, name: str, x: Tensor, form: str = "") -> Any:
 
 
 def python_operator(name: str, primitive: Primitive, module: str) -> None:
-    """Give Tensor a binary operator with its reflected and in-place forms, for which ``module`` is imported."""
+    """Give Tensor a binary operator with its reflected and in-place forms, as methods with this ``__module__``."""
 
     # Small operators are called through these methods; a try block costs nothing unless an error is raised.
     def method(self: Tensor, other: Operand) -> Tensor:

@@ -68,8 +68,8 @@ else:
 UFUNCS: dict[object, Callable[..., object]] = {}
 
 
-# By qualified name, the docstrings composed by tools/generate.py, encoded since a program uses a fifth of them, and the
-# definitions they are composed from.
+# By qualified name: the docstrings that tools/generate.py has composed, which are decoded when needed, and the
+# definitions from which they are composed.
 _Definition = tuple[Any, ...]  # the fields of ``documentation.Definition``
 _COMPOSED: dict[bytes, bytes] = {}
 DEFINITIONS: dict[str, _Definition] = {}
@@ -318,10 +318,9 @@ def named_errors(name: str, function: Function, real: bool = False) -> Function:
             function, real = _of_real_numbers(name, function), False
         function = change(function)
 
-    named.exchange = exchange  # an active mode calls this to replace the function
-    named.__name__ = name.rpartition(".")[
-        2
-    ]  # help(retrograd.sum) shows the name sum; __qualname__ stays sum_, which pickle looks up
+    named.exchange = exchange  # called by autocast and by TorchFunctionMode to wrap the function
+    # help(retrograd.sum) shows the name sum; __qualname__ stays sum_, which pickle looks up.
+    named.__name__ = name.rpartition(".")[2]
     return named
 
 

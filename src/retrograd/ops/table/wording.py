@@ -148,7 +148,7 @@ PARTICULAR_ARGUMENTS = {
     "device of data": "    device: the device, by default that of the data, or the default device.",
     "dim of s": "    dim: the dimensions, by default all, or the last ``len(s)``.",
     "dim or all": "    dim: one dimension or several; None and ``()`` mean all.",
-    "dtype as above": "    dtype: the dtype, by default as above.",
+    "dtype as above": "    dtype: the dtype; the default is that under ``Dtype``.",
     "dtype converts": "    dtype: the dtype to which the input is converted first.",
     "dtype like": "    dtype: the dtype, by default the input's.",
     "dtype of values": "    dtype: the dtype of the values.",
@@ -210,7 +210,7 @@ PARTICULAR_ARGUMENTS = {
     "x1 and x2": "    x1, x2: the Tensors.",
 }
 
-# The tokens of raises=, and the errors that follow from an argument or from a token of dtype=.
+# The keys of raises=; then the errors that follow from an argument, and from a key of dtype=.
 REFUSALS = {
     "data": "    TypeError: the data are not numeric.",
     "dtype floating": "    NotImplementedError: the dtype is not floating.",

@@ -120,7 +120,7 @@ def ldl_factor_ex(A: Operand, *, hermitian: bool = False, check_errors: bool = F
     """
     result = LDLFactorsInfo(*_factored(matrices(A, square=True), hermitian))
     if check_errors and all_examples(result.info.array).any():
-        raise LinAlgError("a pivot of D is zero")
+        raise LinAlgError("a pivot of D is zero, so A is singular")
     return result
 
 

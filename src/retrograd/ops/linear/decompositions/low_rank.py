@@ -110,9 +110,9 @@ def lobpcg(
     ortho_fparams: object = None,
     ortho_bparams: object = None,
 ) -> tuple[Tensor, Tensor]:
-    """``E, X`` with ``A X = B X diag(E)``: the k largest or smallest eigenvalues of symmetric matrices, with vectors.
+    """``E, X`` with ``A X = B X diag(E)``: the k largest or smallest eigenvalues of symmetric A, and eigenvectors.
 
-    A full decomposition computes them, so the arguments of PyTorch's iteration are accepted and ignored.
+    A full decomposition computes the eigenvalues, so the arguments of PyTorch's iteration are accepted and ignored.
 
     Derivative: that of ``linalg.eigh``, applied to ``(A + A^H) / 2``, so that both triangles of A get the same
     gradient.

@@ -120,7 +120,9 @@ def _rows(x: Tensor, order: Array) -> Tensor:
 
 
 def _packed(permuted: Tensor) -> Tensor:
-    """Return L and U of matrices with rows in pivot order: first the square part, then a triangular system."""
+    """Return L and U, packed, of matrices with rows in pivot order.
+
+    The first k rows and columns are factorized, the remaining ones follow by solving a triangular system."""
     rows, columns = permuted.array.shape[-2:]
     k = min(rows, columns)
     square = apply1(LU, permuted[..., :k, :k])
@@ -253,12 +255,12 @@ def _lu_solve(packed: Operand, pivots: Operand, b: Operand, left: bool, adjoint:
             f"pivots must be int32{factors.array.shape[:-1]} for LU {describe(factors)}, got {describe(swaps)}"
         )
     if not within_rows(swaps, rows):
-        raise RuntimeError(f"pivots must be between 1 and {rows}; pass those that lu_factor returned")
+        raise RuntimeError(f"pivots must be between 1 and {rows}; pass the pivots that lu_factor returned")
     order = PERMUTATION(swaps, rows=rows)
     if not left:
         return _lu_solve(factors, pivots, right.mH, True, not adjoint).mH.contiguous()
     if right.array.shape[-2] != factors.array.shape[-1]:
-        raise RuntimeError(f"incompatible shapes {describe(factors)} and {describe(right)}")
+        raise RuntimeError(f"incompatible shapes of LU and B: {describe(factors)} and {describe(right)}")
     batch = broadcast_shapes(order.shape[:-1], right.array.shape[:-2])
     right, order = right.expand(*batch, *right.array.shape[-2:]), np.broadcast_to(order, (*batch, rows))
     if adjoint:
@@ -352,9 +354,9 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
     k = min(rows, columns)
     fits = swaps.shape[:-1] == packed.array.shape[:-2] and swaps.ndim and swaps.shape[-1] <= rows
     if unpack_pivots and (swaps.dtype != np.int32 or not fits):
-        raise RuntimeError(f"LU_pivots must be int32 of {describe(packed)}, as from lu_factor, got {describe(swaps)}")
+        raise RuntimeError(f"LU_pivots must be lu_factor's int32 pivots for {describe(packed)}, got {describe(swaps)}")
     if unpack_pivots and not within_rows(swaps, rows):
-        raise RuntimeError(f"LU_pivots must be between 1 and {rows}; pass those that lu_factor returned")
+        raise RuntimeError(f"LU_pivots must be between 1 and {rows}; pass the pivots that lu_factor returned")
     xp = array_module(packed)
     empty = new_tensor(xp.empty((0,), packed.dtype))
     p, lower, upper = empty, empty, empty

@@ -116,7 +116,7 @@ def eigh(A: Operand, UPLO: Literal["L", "U"] = "L") -> EighResult:
     of the vectors is NaN, as in PyTorch and JAX: their vectors are one choice of many. It is finite if the function
     uses no eigenvalues and neither of these two vectors, as in ``V[:, :k]``. For functions of the matrix use
     ``linalg.matrix_exp``, ``scipy.linalg.sqrtm``, ``logm`` or ``fractional_matrix_power``; the projector onto the
-    eigenvectors below c is ``(I - scipy.linalg.polar(A - c I)[0]) / 2``.
+    eigenvectors with eigenvalues below c is ``(I - scipy.linalg.polar(A - c I)[0]) / 2``.
     Shape: (..., n, n) to w (..., n) and V (..., n, n).
     Dtype: float32, float64 and complex, whose eigenvalues are real.
 

@@ -121,7 +121,7 @@ def _linear_examples(call: Call) -> Tensor:
 
 
 def as_rows_of_each(x: Tensor) -> Tensor:
-    """Reshape all examples of a stack of rows to one matrix per example."""
+    """Reshape the examples, which are stacks of rows, to one matrix per example."""
     shape = x.array.shape
     return x.reshape((shape[0], prod(shape[1:-1]), shape[-1]))
 

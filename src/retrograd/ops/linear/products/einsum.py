@@ -114,7 +114,7 @@ def _product(equation: str, x_shape: tuple[int, ...], y_shape: tuple[int, ...]) 
         return None
     if out == batch + [c for c in right if c in out] + [c for c in left if c in out] and set(left) & set(out):
         turned = _product(f"{''.join(b)},{''.join(a)}->{''.join(out)}", y_shape, x_shape)
-        return None if turned is None else turned._replace(turned=True)  # the result is in the order of its letters
+        return None if turned is None else turned._replace(turned=True)  # swapped operands give this order of letters
     x_gone = tuple([a.index(c) for c in left if c not in out])
     y_gone = tuple([b.index(c) for c in right if c not in out])
     a = [c for c in a if c in common or c in out]
@@ -173,7 +173,7 @@ def _einsum_vjp(g: Array, xs: tuple[Array, ...], equation: str, index: int) -> A
 def _einsum_cotangent(
     g: Array, others: list[Array], letters: list[list[str]], out: list[str], wanted: list[str], shape: tuple[int, ...]
 ) -> Array:
-    """Return the cotangent of one operand: the einsum of g and the others, broadcast along its own letters."""
+    """Return the cotangent of one operand: the einsum of g and the others, broadcast along letters that these lack."""
     unique = list(dict.fromkeys(wanted))
     available = set(out).union(*letters) if letters else set(out)
     found = [c for c in unique if c in available]
@@ -274,7 +274,7 @@ def _one_length(equation: str, operands: list[Tensor]) -> tuple[str, list[Tensor
 
 @lru_cache(maxsize=512)
 def _settled(equation: str, shapes: tuple[tuple[int, ...], ...]) -> str | None:
-    """Return the explicit equation for operands of these shapes; None if operands must change or do not fit."""
+    """Return the explicit equation for operands of these shapes; None if axes must be dropped or shapes do not fit."""
     operands = [new_tensor(np.broadcast_to(0, shape)) for shape in shapes]
     try:
         explicit, changed = _one_length(_explicit(equation, operands), operands)

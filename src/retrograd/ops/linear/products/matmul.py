@@ -349,7 +349,7 @@ def tensordot(a: Operand, b: Operand, dims: int | Tensor | Sequence[Sequence[int
             of b.
 
     Raises:
-        RuntimeError: paired dimensions differ in length, or the two lists do.
+        RuntimeError: paired dimensions, or the two lists, differ in length.
         ValueError: ``dims`` is a sequence, but not a pair.
 
     >>> rg.tensordot(rg.ones(2, 3, 4), rg.ones(3, 4, 5)).shape

@@ -39,7 +39,7 @@ def multi_dot(tensors: Sequence[Operand]) -> Tensor:
     """
     chain = [operand(x, f"tensors[{index}]") for index, x in enumerate(tensors)]
     if len(chain) < 2:
-        raise RuntimeError("expected at least 2 tensors")
+        raise RuntimeError(f"expected at least 2 tensors, got {len(chain)}")
     row, column = chain[0].array.ndim == 1, chain[-1].array.ndim == 1
     if row:
         chain[0] = chain[0].unsqueeze(0)

@@ -122,7 +122,8 @@ def _divided_by_zero_pivots(a: Array, b: Array, left: bool) -> Array:
     for row, other in enumerate(pivots.tolist()):
         order[[row, other - 1]] = order[[other - 1, row]]
     x, triangles = (b[order], factors) if left else (b.T.copy(), factors.T)
-    for i in range(size):  # L, with ones on its diagonal, is the lower triangle if left
+    # The lower triangle is L, whose diagonal is 1, if ``left``, and the transpose of U otherwise.
+    for i in range(size):
         x[i] = (x[i] - (triangles[i, :i, None] * x[:i]).sum(axis=0)) / (1 if left else factors[i, i])
     for i in reversed(range(size)):
         x[i] = (x[i] - (triangles[i, i + 1 :, None] * x[i + 1 :]).sum(axis=0)) / (factors[i, i] if left else 1)

@@ -51,7 +51,7 @@ def _columns(g: Array) -> Array:
 def _cofactors(x: Array) -> Array:
     """det(x) inv(x)^T, also for singular x = U S V^H: det(U) det(V^H) U* diag(prod of the other s) V^T."""
     xp = array_module(x)
-    if not xp.isfinite(x).all():  # LAPACK may not terminate
+    if not xp.isfinite(x).all():  # LAPACK may not terminate for infinities and NaN
         return xp.full_like(x, np.nan)
     u, s, vh = np.linalg.svd(x)
     n = s.shape[-1]

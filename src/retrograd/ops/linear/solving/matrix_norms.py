@@ -132,7 +132,7 @@ def cond(A: Operand, p: Order | None = None) -> Tensor:
 
     Derivative: that of the norms, or of the quotient of singular values.
     Shape: (..., m, n) to (...), (..., n, n) for other norms than 2 and -2.
-    Dtype: float32, float64 and complex, whose condition is real.
+    Dtype: float32, float64 and complex; the result is real.
 
     Args:
         p: the norm, as ``ord`` in ``linalg.matrix_norm``; None means 2, the largest singular value divided by the

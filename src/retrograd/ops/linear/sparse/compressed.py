@@ -181,7 +181,7 @@ def columns_compressed(a: SparseTensor) -> CompressedColumnsTensor:
 
 
 def _in_layout(self: SparseTensor, sparse_dim: int | None = None, *, layout: object = None) -> SparseTensor:
-    """Return the matrix in another layout, by default with coordinates.
+    """Return the matrix in another layout, by default in coordinate layout.
 
     Raises:
         RuntimeError: the layout is not ``sparse_coo``, ``sparse_csr`` or ``sparse_csc``.
@@ -197,7 +197,7 @@ def _transposed_rows(self: CompressedTensor) -> SparseTensor:
     return CompressedColumnsTensor(self._at[[1, 0]], self._elements, (self.shape[1], self.shape[0]))
 
 
-# The module `sparse` does not import this module, which imports its classes.
+# Methods of the classes in `sparse`, which cannot import this module.
 for _class, _name, _method in (
     (SparseTensor, "to_sparse", _in_layout),
     (SparseTensor, "to_sparse_csc", columns_compressed),

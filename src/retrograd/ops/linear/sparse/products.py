@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 ScipyMatrix: TypeAlias = Any  # SciPy has no type annotations
 
-MIN_SCIPY = 2048  # least number of products for SciPy, whose matrix takes 40 us to create
+MIN_SCIPY = 2048  # from this number of multiplications on, SciPy is used: its matrix takes 40 us to create
 
 
 @lru_cache(1)
@@ -52,7 +52,7 @@ class Places:
             self.rows = rows
         if columns is not None:
             self.columns = columns
-        self._base: Places | None = None  # for a transpose, the original places
+        self._base: Places | None = None  # of a transpose: the places that were transposed
         self.source: ScipyMatrix = None  # the SciPy matrix with these places, if it has been created
 
     # Computed on first use: products by SciPy read neither rows nor columns, so positions need not be copied.
@@ -80,7 +80,7 @@ class Places:
 
     @cached_property
     def runs(self) -> tuple[Array, Array, Array]:
-        """Return the order that sorts by rows, where each row then begins, and the numbers of the rows."""
+        """Return the order that sorts by rows, where each row then begins, and which rows have values."""
         order = np.argsort(self.rows, kind="stable")
         ordered = self.rows[order]
         starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
@@ -122,7 +122,7 @@ class Places:
         return self.source is not None and self.source.data is values
 
     def repeated(self, count: int) -> Places:
-        """Return the coordinates of a block diagonal matrix of ``count`` such matrices."""
+        """Return the coordinates of a block diagonal matrix whose ``count`` blocks have these coordinates."""
         blocks = np.arange(count)[:, None]
         rows, columns = (self.rows + blocks * self.height).reshape(-1), (self.columns + blocks * self.width).reshape(-1)
         return Places(rows, columns, count * self.height, count * self.width)
@@ -158,7 +158,7 @@ def in_blocks(call: Call) -> Any:
     if not call.size:
         return call.of_no_example()
     places = call.params["places"]
-    if call.primitive is not SAMPLED and not call.mapped[0]:  # one matrix: examples become columns
+    if call.primitive is not SAMPLED and not call.mapped[0]:  # all examples share the sparse matrix
         x = call.values[1]
         size, length, width = x.shape
         found = call.below([call.values[0], np.moveaxis(x, 0, 1).reshape((length, size * width))])

@@ -134,7 +134,7 @@ def _solve_rule(
 
 
 def _batched(call: Call) -> object:
-    """Solve for all examples by a block diagonal matrix; for none, a matrix of zeros would be singular."""
+    """Solve for all examples by one block diagonal matrix; without examples, return an empty result."""
     if call.size:
         return in_blocks(call)
     values, b = (x.array for x in call.values)

@@ -14,7 +14,7 @@ from ....core.graph.handles import RemovableHandle
 from ....core.graph.nodes import edge_of
 from ....core.tensor.tensor import Size, Tensor
 
-if TYPE_CHECKING:  # for type checkers a sparse Tensor is not a Tensor, since its methods have other results
+if TYPE_CHECKING:  # for type checkers a sparse Tensor is not a Tensor, since its methods return other types
     _Base = object
 else:
     _Base = Tensor

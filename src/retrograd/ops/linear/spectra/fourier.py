@@ -45,7 +45,7 @@ def _scipys() -> ModuleType | None:
 
 
 def transformed(name: str, x: Array, *lengths: int, **options: object) -> Array:
-    """Apply NumPy's transform of that name, or SciPy's to large arrays."""
+    """Apply NumPy's function ``name`` of ``fft``, or SciPy's to large arrays."""
     if type(x) is np.ndarray and x.size >= SEVERAL and (library := _scipys()) is not None:
         return getattr(library, name)(x, *lengths, workers=count() if x.size >= MANY else 1, **options)
     return getattr(np.fft, name)(x, *lengths, **options)

@@ -233,7 +233,7 @@ def ihfft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None
 
 
 def _inverse(input: Tensor, s: Sequence[int] | None, dim: Dims | None, norm: Norm | None) -> Tensor:
-    """The half spectrum is the conjugate of ``rfftn`` with the opposite norm."""
+    """Return the half spectrum of ``ihfft2`` and ``ihfftn``: the conjugate of ``rfftn`` with the opposite norm."""
     if operand(input).dtype.kind == "c":
         raise RuntimeError(f"expects a real input, got {describe(input)}")
     return rfftn(input, s, dim, OPPOSITE[norm_of(norm)]).conj()

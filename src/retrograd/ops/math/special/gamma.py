@@ -41,7 +41,7 @@ _gammaln = from_library("gammaln")
 
 @special("lgamma")
 def _lgamma(x: Array) -> Array:
-    return _gammaln(np.maximum(x, np.finfo(getattr(x, "dtype", float)).min))  # SciPy returns -inf at -inf
+    return _gammaln(np.maximum(x, np.finfo(getattr(x, "dtype", float)).min))  # at -inf SciPy's result is -inf, not inf
 
 
 _digamma = special("digamma")(from_library("digamma"))

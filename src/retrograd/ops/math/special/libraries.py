@@ -26,7 +26,7 @@ def library_for(x: Array, name: str) -> ModuleType:
 
 
 def from_library(name: str, output: int | None = None) -> Callable[..., Any]:
-    """Return the library's function, with results in the dtype of the arrays; ``output`` selects one of several."""
+    """Return the library's function, with results in the dtype of the arrays; ``output`` selects one of its results."""
 
     def forward(*inputs: Any) -> Any:
         array = next((value for value in inputs if hasattr(value, "dtype")), None)

@@ -46,7 +46,7 @@ def step_of(*scales: Array, of: Array | None = None, growing: bool = False) -> A
         scales: positive numbers; the rate at which the logarithm of the function grows is about the sum of their
             logarithms.
         of: the argument itself, if the function is defined only above 0.
-        growing: whether the function varies over the square root of the argument.
+        growing: whether the scale on which the function varies grows like the square root of the argument.
     """
     rates = [np.abs(np.log(np.clip(np.abs(_constant(scale)), 1e-300, 1e300))) for scale in scales]
     step: Array | float = 0.5 / sum(rates, start=8.0)

@@ -36,7 +36,7 @@ def _polynomial(
     numbers = all_examples(degrees)
     x = x * 1.0 + (new_tensor(zero) if degrees.ndim else 0)
     if degree.dtype.kind not in "biu" and degrees.ndim:
-        x = x.to(apply2(MUL, new_tensor(zero), degree).dtype)  # a Tensor of floating degrees counts in promotion
+        x = x.to(apply2(MUL, new_tensor(zero), degree).dtype)  # floating degrees take part in type promotion
     if shifted:
         x = 2 * x - 1
     before, p = x * 0 + 1, first(x)

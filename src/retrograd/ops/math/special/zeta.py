@@ -36,7 +36,10 @@ def _density(a: Array, x: Array) -> Array:
 
 
 def gamma_slope(a: Array, x: Array) -> Array:
-    """Return the derivative of the lower incomplete function by ``a``, from the smaller of the two functions."""
+    """Return the derivative of the lower incomplete gamma function with respect to ``a``.
+
+    It is computed from the smaller of the lower and the upper function.
+    """
     a, x = double(a), double(x)
 
     def part(a: Array) -> Array:

@@ -208,7 +208,7 @@ def _celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     tensor([-0.7869,  2.    ])
     """
     if alpha == 0:
-        raise RuntimeError("alpha must not be 0 (ZeroDivisionError)")
+        raise RuntimeError("alpha must not be 0, since celu divides by alpha")
     return activate(ELU, input, inplace, scale=1.0, below=alpha, width=alpha)
 
 

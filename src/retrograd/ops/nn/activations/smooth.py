@@ -80,7 +80,8 @@ def log1p_exp(x: Array) -> Array:
 def _softplus(x: Array, beta: float, threshold: float) -> Array:
     if beta == 1:
         y = log1p_exp(x)
-        return y if x.dtype is float32 and threshold >= 17 else select(x > threshold, x, y)  # x + 4e-8 is rounded to x
+        # For x > 17, log(1 + exp(x)) is x in float32.
+        return y if x.dtype is float32 and threshold >= 17 else select(x > threshold, x, y)
     z = beta * x
     return select(z > threshold, x, log1p_exp(z) * (1 / beta if beta else np.inf))
 

@@ -133,7 +133,7 @@ def multi_head_attention_forward(
             added to the scores.
         use_separate_proj_weight: use the next three arguments instead of ``in_proj_weight``.
         q_proj_weight, k_proj_weight, v_proj_weight: ``(E, E)``, ``(E, Ek)``, ``(E, Ev)``.
-        static_k, static_v: keys and values in place of the projected ones, ``(N * num_heads, S, E / num_heads)``.
+        static_k, static_v: replace the projected keys and values, ``(N * num_heads, S, E / num_heads)``.
         average_attn_weights: average the returned weights over the heads.
         is_causal: promises that ``attn_mask``, which must be given, is the causal mask.
 

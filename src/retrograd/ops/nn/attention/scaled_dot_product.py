@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from ....core.mapping.batching import Call
 
 BLOCK_ROWS = 128
-BLOCK_ON_GPU = 1 << 26  # scores of a block on a GPU, where kernel launches cost more than memory traffic
+BLOCK_ON_GPU = 1 << 26  # the number of scores in a block on a GPU, where kernel launches cost more than memory traffic
 
 
 def _blocks(q: Any, k: Any, causal: bool) -> Iterator[tuple[slice, slice]]:
@@ -88,7 +88,7 @@ def _causally(s: Array, first: int) -> Array:
     return np.where(allowed, s, _minus_infinity(s.dtype))
 
 
-SMALL = 1 << 10  # up to this number of scores, their mask is cached
+SMALL = 1 << 10  # up to this number of scores, the causal mask is cached
 
 
 @lru_cache(maxsize=64)
@@ -110,7 +110,7 @@ def _weights(s: Any, first: int | None) -> tuple[Any, Any, Any]:
     """
     p = s if first is None else _causally(s, first)
     if p.shape[-1]:
-        top = np.maximum(p.max(axis=-1, keepdims=True), _lowest(p.dtype))  # otherwise rows of -inf become NaN
+        top = np.maximum(p.max(axis=-1, keepdims=True), _lowest(p.dtype))  # not -inf, since -inf - (-inf) is NaN
     else:
         top = array_module(s).zeros(p.shape[:-1] + (1,), p.dtype)
     p -= top
@@ -161,7 +161,7 @@ def _backward(
     total: Array, dq: Array, dk: Array, dv: Array, scale: float, causal: bool, dropout_p: float,
     dmask: Array | None = None,
 ) -> None:  # fmt: skip
-    """Fill the gradients, which have all leading axes."""
+    """Fill the gradients, whose arrays have the leading axes of all inputs, broadcast."""
     dk[...] = dv[...] = 0
     dout = dout / total  # cheaper than to scale the larger array of probabilities
     inner = (dout * out).sum(axis=-1, keepdims=True)
@@ -202,7 +202,7 @@ def _attention(
 
 @or_reference
 def _attention_of_halves(q: Array, k: Array, v: Array, mask: Array | None, **params: Any) -> tuple[Array, ...]:
-    """Multiply bfloat16; scores and weights are float32."""
+    """Compute attention of bfloat16 arrays, with scores and weights in float32."""
     if loops.takes_pairs(q, k, v, mask):
         return _attention(q, k, v, wide(mask), **params)
     out, *residuals = _attention(*wide((q, k, v, mask)), **params)
@@ -277,7 +277,7 @@ def _second(
     by_dout: Any, by_q: Any, by_k: Any, by_v: Any, scale: float, causal: bool, dropout_p: float, gmask: Any = None,
     by_mask: Any = None,
 ) -> None:  # fmt: skip
-    """Fill the gradients of the rule, which have all leading axes."""
+    """Fill the gradients of the rule, whose arrays have the leading axes of all inputs."""
     gq, gk, gv = g
     by_k[...] = by_v[...] = 0
     for rows, columns in _blocks(q, k, causal):

@@ -34,7 +34,7 @@ def _divisor(x: Array, reduction: str) -> int:
 
 
 def _rows(hinge: Array, slopes: Array, weight: Array | None, reduction: str) -> tuple[Array, Array]:
-    """Reduce the losses of rows; return them and the slopes, both from terms without the factor ``1 / C``."""
+    """Return the reduced losses of the rows, and the slopes; the arguments lack the factor ``1 / C``."""
     n, classes = slopes.shape
     rows = accurate_sum(hinge.reshape(n, prod(hinge.shape[1:])), (1,)) / hinge.dtype.type(classes)
     slopes /= slopes.dtype.type(_divisor(slopes, reduction))

@@ -77,7 +77,7 @@ def _row_indices(length: int) -> Array:
 
 
 def _sum(rows: Any) -> Any:
-    """Return the sum; float16 in float32, since sum and count must not overflow if the mean does not."""
+    """Return the sum, of float16 in float32: sum and count must not overflow if the mean does not."""
     return rows.sum(dtype=np.float32) if rows.dtype.char == "e" else accurate_sum(rows)
 
 
@@ -87,14 +87,14 @@ def _storages(target: Tensor, weight: Tensor | None) -> tuple[Storage, ...]:
 
 
 def read_weights(weight: Array, index: Array) -> Array:
-    """Return ``weight[index]``, also if only one of them is mapped by ``vmap``."""
+    """Return ``weight[index]``, also if ``vmap`` maps only the weight or only the index."""
     return weight[index] if type(weight) is type(index) else new_tensor(weight)[new_tensor(index)].array
 
 
 def _classes(
     x: Array, target: Any, weight: Any, ignore_index: int, reduction: str, storages: tuple[Storage, ...]
 ) -> Classes:
-    """Check the target's indices and return the constants."""
+    """Check the target's indices and return the constants of the loss."""
     numbers = all_examples(target)
     if numbers.size:
         count = x.shape[1]
@@ -235,7 +235,7 @@ def _weighted(rows: Array, classes: Classes) -> Array:
 
 
 def _reduced(rows: Array, classes: Classes, sign: int = 1) -> Array:
-    """Return the rows, or their sum divided by the divisor, times the sign."""
+    """Return the losses of the rows, or their sum divided by the divisor, times the sign."""
     if classes.divisor is None:
         return rows if sign > 0 else -rows
     if rows.__class__ is ndarray and rows.size < LONG and rows.dtype.char in "fd":
@@ -324,7 +324,7 @@ def _cross_entropy(x: Array, classes: Classes, class_weight: Array | None, smoot
 def loss_of_rows(
     rows: Array, even: Array | None, classes: Classes, smoothing: float, count: int, dtype: np.dtype
 ) -> Array:
-    """Return the loss from the unweighted losses of the rows, and those for uniform targets with smoothing."""
+    """Return the loss, from the unweighted losses of the rows and, with smoothing, their losses for uniform targets."""
     if even is not None:
         rows = (1 - smoothing) * (rows * classes.weight) + (smoothing / count) * even
         rows = _counted(rows, classes)
@@ -341,7 +341,7 @@ def _per_class(weight: Any, x: Any) -> Any:
 def slopes_of_rows(
     g: Array, classes: Classes, count: int, class_weight: Array | None, smoothing: float
 ) -> tuple[Array, Array, Array | None]:
-    """Return the factors of the softmax, and what is subtracted at the target and, with smoothing, at all classes."""
+    """Return the factors of the softmax, and numbers to subtract at the target and, with smoothing, at all classes."""
     rows = _over_rows(g, classes)
     picked = rows if classes.weight is ONE else rows * classes.weight
     if not smoothing:
@@ -511,7 +511,7 @@ def class_parameters(
         The logits with a batch dimension, the parameters of ``CROSS_ENTROPY``, and whether the dimension was added.
     """
     if x.array.shape == t.array.shape and x.array.ndim:
-        raise RuntimeError(f"a target of the input's shape, of probabilities, must be floating, got {describe(t)}")
+        raise RuntimeError(f"a target of probabilities, of the input's shape, must be floating, got {describe(t)}")
     x, index, single = _batched(x, t)
     w = _check_weight(weight, x, x.array.shape[1])
     classes = _classes(x.array, index, w, ignore_index, reduction, _storages(t, weight))

@@ -94,7 +94,7 @@ def _ctc(log_probs: Array, alignment: Alignment, zero_infinity: bool) -> tuple[A
 def _ctc_backward(
     g: Array, log_probs: Array, loss: Array, forward: Array, alignment: Alignment, zero_infinity: bool
 ) -> tuple[Array]:
-    """``g * (exp(lp) - posterior)``: the derivative for log-probabilities that come from log_softmax (as PyTorch)."""
+    """``g * (exp(lp) - posterior)``: the derivative for log-probabilities from log_softmax, as in PyTorch."""
     if zero_infinity:
         alignment = alignment._replace(steps=np.where(np.isinf(loss), 0, alignment.steps))
     else:  # without an alignment, no element has a derivative
@@ -121,7 +121,7 @@ def _ctc_backward(
     share = np.exp(forward + ahead + loss[:, None])
     dx = np.exp(log_probs)
     n = xp.arange(len(start))
-    dx[:, n, alignment.labels[:, 0]] -= share[:, :, ::2].sum(axis=2)  # all blanks count as one class
+    dx[:, n, alignment.labels[:, 0]] -= share[:, :, ::2].sum(axis=2)  # all blanks are one class: add their shares
     for place in range(1, width, 2):
         dx[:, n, alignment.labels[:, place]] -= share[:, :, place]
     used = xp.arange(count)[:, None] < alignment.steps

@@ -45,7 +45,7 @@ def _logits(x: Array, w: Array, b: Array | None, part: slice) -> Array:
 
 
 def _targets(index: Array, part: slice) -> tuple[Array, Array]:
-    """Return the rows whose class is in the chunk, and its position in the chunk."""
+    """Return the rows whose class is in the chunk, and the positions of these classes in the chunk."""
     rows = np.flatnonzero((index >= part.start) & (index < part.stop))
     return rows, index[rows] - part.start
 

@@ -69,7 +69,7 @@ def margin_ranking_loss(
     Args:
         input1, input2: x1 and x2.
         target: y, of 1 and -1.
-        margin: pairs whose difference exceeds it in the right direction have no loss.
+        margin: a pair has no loss if x1 and x2 differ by more than the margin in the right direction.
 
     Raises:
         RuntimeError: the inputs have different numbers of dimensions.
@@ -99,8 +99,8 @@ def cosine_embedding_loss(
 ) -> Tensor:
     """``1 - cos(x1, x2)`` where the target is 1, ``max(0, cos(x1, x2) - margin)`` where it is -1.
 
-    Derivative: that of the formula, and at the kink that above it; finite at zero vectors, since 1e-12 is added to
-    squared norms.
+    Derivative: that of the formula, at the kink the derivative from above; finite at zero vectors, since 1e-12 is added
+    to squared norms.
     Shape: inputs ``(N, D)`` or ``(D,)``, target ``(N,)`` or 0-d; the result is 0-d, or with reduction ``"none"`` has
     the target's shape.
 

@@ -141,7 +141,8 @@ def _loss_of_difference(
         raise InvalidValue(f"weight and input must have the same size, got {describe(w)} and {describe(x)}")
     each = abs(x - y) if distance else apply(primitive, (x, y), {"reduction": "none", "bound": bound})
     loss = each * w
-    if reduction == "mean" and primitive is not HUBER:  # only PyTorch's huber_loss does not divide by the weights
+    # The weighted mean divides by the sum of the weights, except in huber_loss, as in PyTorch.
+    if reduction == "mean" and primitive is not HUBER:
         return loss.sum() / w.sum()
     return reduced(loss, reduction)
 

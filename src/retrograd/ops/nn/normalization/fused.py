@@ -144,7 +144,7 @@ def _forward(x: Any, w: Any, b: Any, layout: Layout, eps: float, moments: Any = 
 def _forward_of_halves(
     x: Array, w: Array | None, b: Array | None, layout: Layout, eps: float, **known: object
 ) -> tuple[Array, Array, Array]:
-    """Compute the result in the dtype of x, bfloat16; mean and deviation are float32."""
+    """Compute the result for bfloat16 arrays, with mean and deviation in float32."""
     w, b = widened(w), widened(b)
     if _loops(layout, x):
         return _forward(x, w, b, layout, eps, **known)

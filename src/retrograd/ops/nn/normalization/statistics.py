@@ -329,7 +329,7 @@ def batch_norm(
     if len(shape) < 2:
         if shape != (0,):
             raise IndexError(f"expected an input (N, C, *), got {describe(x)}")
-        return x * 1  # PyTorch accepts this input as well
+        return x * 1  # as in PyTorch, a vector without elements is accepted
     channels = shape[1]
     if training:
         if eps <= 0:

@@ -30,7 +30,10 @@ OutputSize: TypeAlias = int | None | Sequence[int | None]
 
 
 def _output_size(x: Tensor, axes: int, output_size: OutputSize, channels: bool) -> Ints:
-    """Return the output size, with None replaced by the input's length. With ``channels`` the input needs channels."""
+    """Return the output size, with None replaced by the input's length.
+
+    With ``channels``, an input without channels is an error.
+    """
     size = x.array.shape[2:]
     lengths: Size
     if type(output_size) is int:

@@ -1,6 +1,6 @@
 """Means and p-norms over sliding windows.
 
-Windows are boxes, so sums are computed axis by axis, with k + k instead of k * k additions.
+Windows are boxes, so sums are computed axis by axis: k + k instead of k * k additions for a window of k x k.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Maxima over sliding windows, and their partial inverses.
 
-Windows are boxes, so maxima are computed axis by axis, with k + k instead of k * k comparisons. The winner of a window
-is the index of its maximum in the flattened kernel, in the smallest dtype.
+Windows are boxes, so maxima are computed axis by axis: k + k instead of k * k comparisons for a window of k x k. The
+winner of a window is the index of its maximum in the flattened kernel, in the smallest dtype.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ def places_of_maxima(x: Array, window: Window) -> Array:
 
 
 def _examples(call: Call) -> Any:
-    """Batch by more images; the winners are also needed if the level below records."""
+    """Batch by additional images; the winners are also needed if gradients are recorded outside of ``vmap``."""
     call.params["number"] = call.params["number"] or modes.grad_enabled
     return folded()(call)
 

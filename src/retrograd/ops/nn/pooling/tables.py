@@ -87,7 +87,7 @@ def spread(g: Array, places: Array, window: Window) -> Array:
     else:
         shares = np.empty(places.shape, g.dtype)
         shares[:] = g.ravel()
-        np.add.at(out.ravel(), places.ravel(), shares.ravel())  # add.at broadcasts wrongly
+        np.add.at(out.ravel(), places.ravel(), shares.ravel())  # add.at of NumPy 2.4 would broadcast g wrongly
     return out
 
 

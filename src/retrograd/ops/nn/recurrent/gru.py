@@ -63,7 +63,7 @@ def _steps_back(
     dout: Array, dh: Array, h: Array, gates: Array, hn: Array, out: Array, w_hh: Array, dx_gates: Array,
     dh_gates: Array,
 ) -> None:  # fmt: skip
-    """Fill the gradients of both parts of pre-activations; replace the last state's gradient by the first state's."""
+    """Fill the gradients of the inputs' and the states' pre-activations; replace the last state's by the first's."""
     steps, batch, size = out.shape
     r, z, n = (gates[..., k * size : (k + 1) * size] for k in range(3))
     # The derivatives of h (for r: of n's pre-activation) with respect to pre-activations; the loop multiplies them in

@@ -95,7 +95,7 @@ def _lstm(
 def _lstm_of_halves(
     x: Array, h: Array, c: Array, w_ih: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None, reverse: bool
 ) -> tuple[tuple[Array, ...], Array, Array]:
-    """Compute products of bfloat16; gates and cells are float32."""
+    """Compute the layer for bfloat16 arrays, with gates and cells in float32."""
     if loops.takes_pairs(x, h, c, w_ih, w_hh):
         return _lstm(x, h, c, w_ih, w_hh, wide(b_ih), wide(b_hh), reverse)
     found, gates, cells = _lstm(*wide((x, h, c, w_ih, w_hh, b_ih, b_hh, reverse)))

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from ....core.mapping.batching import Call
 
 FEW = 1 << 14  # up to this number of elements in all columns, gathering by a table of positions is fastest
-NARROW, WEIGHTY = 256, 512  # limits (windows at most, weights per window at least) for one product
+# One product is used for at most NARROW windows and at least WEIGHTY weights per window.
+NARROW, WEIGHTY = 256, 512
 Forward = Callable[..., Array]
 CACHED = 1 << 20  # bytes of columns per block on a CPU, which fit in the cache
 UNROLLED = 1 << 30  # bytes of columns per block on a GPU, where one large product is fastest
@@ -367,7 +368,7 @@ def _over_channels(g: Array, window: Window) -> Array:
 
 
 def _linear_examples(call: Call, without_bias: Primitive) -> Any:
-    """Batch by more images of one convolution, or, if kernels differ, by more groups of channels."""
+    """Batch by additional images of one convolution, or, if kernels differ, by additional groups of channels."""
     if not call.size:
         return call.of_no_example()
     size, groups = call.size, call.params["groups"]
@@ -388,7 +389,7 @@ def _linear_examples(call: Call, without_bias: Primitive) -> Any:
 
 
 def _weight_examples(call: Call) -> Any:
-    """Batch by a convolution with more groups, since each example has its own weight gradient."""
+    """Batch by additional groups of one convolution, since each example has its own weight gradient."""
     if not call.size:
         return call.of_no_example()
     params = {**call.params, "groups": call.params["groups"] * call.size}

@@ -120,7 +120,7 @@ def _cubic_slope(d: Array, far: bool) -> Array:
 
 
 def _flat(found: Places, size: Ints) -> tuple[Array, Array]:
-    """Return the flat positions of samples in a plane, and a mask of those inside, both ``(terms, N, P)``."""
+    """Return the flat positions of samples in a plane, and whether they are in the input, both ``(terms, N, P)``."""
     index, inside = found.place[:, 0], found.inside[:, 0]
     for axis in range(1, len(size)):
         shape = (len(index) * found.place.shape[0], *index.shape[1:])
@@ -137,7 +137,7 @@ def _multiplied(weights: list[Array]) -> Any:
 
 
 def _along_axes(found: Places, weights: list[Array], way: Way) -> list[Array]:
-    """Regroup weights ``(axes, N, P)`` of each term by axis; in a volume, weights outside are 0."""
+    """Regroup weights ``(axes, N, P)`` of each term by axis; in a volume, weights outside the input are 0."""
     along = np.stack(weights)
     if len(way.size) == 3:
         along = np.where(found.inside, along, along.dtype.type(0))
@@ -145,7 +145,7 @@ def _along_axes(found: Places, weights: list[Array], way: Way) -> list[Array]:
 
 
 def _terms(x: Array, index: Any, inside: Any) -> Iterator[tuple[slice, Any, Any]]:
-    """Yield groups of terms: their positions in ``x (N, C, L)``, and whether these are inside."""
+    """Yield groups of terms: their positions in ``x (N, C, L)``, and whether these are inside the input."""
     n, channels, length = x.shape
     rows = (array_module(x).arange(n * channels) * length).reshape((n, channels, 1))
     step = len(index) if index.size * channels <= AT_ONCE else 1

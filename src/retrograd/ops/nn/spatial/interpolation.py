@@ -56,7 +56,7 @@ _FILTERS = {
 def axis_map(mode: str, size: int, out: int, factor: float | None, align: bool, antialias: bool) -> AxisMap | None:
     """Return the map that interpolates one axis from ``size`` to ``out`` elements; None for the identity."""
     if size == out and (antialias or mode != "bicubic"):
-        return None  # regardless of the factor, as in PyTorch
+        return None  # even if the factor is not 1, as in PyTorch
     steps = np.arange(out)
     if align:
         scale = (size - 1) / (out - 1) if out > 1 else 0.0
@@ -164,7 +164,7 @@ def interpolate(
     needed, aligns = MODES.get(mode, (0, True))
     if needed is not None and needed != axes or not 1 <= axes <= 3:
         wanted = "; ".join(f"{name} {'3D to 5D' if n is None else f'{n + 2}D'}" for name, (n, _) in MODES.items())
-        raise NotImplementedError(f"mode {mode!r} does not exist for {describe(x)}; there are {wanted}")
+        raise NotImplementedError(f"mode {mode!r} does not exist for {describe(x)}; the modes are {wanted}")
     if not aligns and align_corners is not None:
         raise InvalidValue(f"align_corners can't be set with mode {mode!r}")
     if antialias and mode not in _FILTERS:

@@ -77,7 +77,7 @@ Fold = tuple[tuple[slice, ...], tuple[slice, ...], int | None]
 
 @lru_cache(maxsize=256)
 def _folds(shape: tuple[int, ...], widths: Widths, mode: str) -> list[Fold]:
-    """For each padding, axis by axis, return where it is added, where it is, and the axis over which it is summed."""
+    """Return, for each padded side, the index to add it to, its own index, and the axis to sum it over (or None)."""
     found: list[Fold] = []
     for axis, (left, right) in enumerate(widths):
         stop = shape[axis] - right
@@ -116,7 +116,7 @@ def _pad_edges(x: Array, widths: Widths, mode: str) -> Array:
     out = np.empty(shape, x.dtype)
     out[inside] = x
     for axis, (length, pair) in enumerate(zip(x.shape, widths)):
-        if any(pair):  # values outside of axes that are not padded yet are overwritten later
+        if any(pair):  # here lines also copy unset padding of later axes, which is set when the loop reaches them
             lines = out.swapaxes(0, axis)
             source = _sources(length, pair, mode) + pair[0]
             for place in (*range(pair[0]), *range(pair[0] + length, len(source))):
@@ -203,12 +203,12 @@ def constant_pad_nd(input: Tensor, pad: Size, value: Number = 0) -> Tensor:
 
 @operator(namespace="nn.functional", method=False, name="pad")
 def pad_(input: Tensor, pad: Size, mode: str = "constant", value: Number | None = None) -> Tensor:
-    """``value``, or elements of the input, around it; ``pad`` is (left, right) of the last dimension, then of others.
+    """``value``, or copied elements, around the input; ``pad`` is (left, right) of the last dimension, then of others.
 
     Derivative: the part of g at the input's position, 0 for cropped elements; for modes other than constant, g of the
     padding is added to the elements that it was copied from.
     Shape: any for ``"constant"``; else the input has one or two dimensions (batch and channels) before the 1, 2 or 3
-    padded ones.
+    padded dimensions.
 
     Args:
         pad: widths (left, right) of the last dimension, then of the dimension before it, and so on; negative ones crop.
@@ -236,11 +236,11 @@ def pad_(input: Tensor, pad: Size, mode: str = "constant", value: Number | None 
     padded = len(integers((pad,), "pad")) // 2
     if not 1 <= padded <= 3 or x.array.ndim - padded not in (1, 2):
         raise NotImplementedError(
-            f"mode {mode!r} pads the last 1, 2 or 3 dimensions of an input with one or two more, "
-            f"not {padded} of {describe(x)}"
+            f"mode {mode!r} pads the last 1, 2 or 3 dimensions after one or two others (batch and channels), "
+            f"got widths for {padded} dimensions of {describe(x)}"
         )
     if mode != "circular" and 0 in x.array.shape[-1 - padded :]:
-        raise RuntimeError(f"mode {mode!r} pads inputs of which only the batch may be empty, got {describe(x)}")
+        raise RuntimeError(f"mode {mode!r} needs elements to copy: only the batch may be empty, got {describe(x)}")
     _check_crop(x, widths)
     crop = tuple([(min(left, 0), min(right, 0)) for left, right in widths])
     crops = any(left or right for left, right in crop)

@@ -137,7 +137,8 @@ class _Plan:
         self.steps = sorted(steps, key=lambda step: step[1].out / max(step[1].size, 1))
         self.empty = any(not linear.out for _, linear in steps)
         self.weighted = any(linear.weight is not None for _, linear in steps)
-        self.largest = max([linear.out * linear.size for _, linear in steps], default=0)  # elements of a matrix
+        # the number of elements of the largest matrix
+        self.largest = max([linear.out * linear.size for _, linear in steps], default=0)
         self.unread = [(axis, linear.unread) for axis, linear in steps if linear.unread is not None]
 
 

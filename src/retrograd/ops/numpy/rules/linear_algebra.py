@@ -13,7 +13,7 @@ from ....core.tensor.tensor import Tensor
 from ...linear.decompositions.spectral import EigResult
 from ..arguments import Rules, alike, flat, floating, only, tensor, tensors
 
-ALWAYS_COMPLEX = np.lib.NumpyVersion(np.__version__) >= "2.5.0"  # the results of eig
+ALWAYS_COMPLEX = np.lib.NumpyVersion(np.__version__) >= "2.5.0"  # whether eig returns complex Tensors for real results
 
 
 def _matrix(a: object) -> Tensor:

@@ -147,7 +147,7 @@ def _pad(array: object, pad_width: object, mode: str = "constant", *, constant_v
     widths = np.broadcast_to(np.asarray(pad_width, int), (x.ndim, 2)).tolist()
     if mode == "constant":
         if np.ndim(unwrapped(constant_values)) != 0:
-            raise TypeError("np.pad on Tensors: expected one number for constant_values")
+            raise TypeError(f"np.pad on Tensors: constant_values must be one number, got {constant_values!r}")
         return functional.pad(x, [width for pair in reversed(widths) for width in pair], value=constant_values)
     if mode not in ("edge", "reflect", "symmetric", "wrap"):
         raise TypeError(f"np.pad on Tensors: mode={mode!r} is not supported")
@@ -181,7 +181,7 @@ def _broadcast_arrays(*args: object, subok: bool = False) -> tuple[Any, ...]:
     numbers = iter(ops.broadcast_tensors(*tensors(*[x for x in args if x is not None])))
     found = [None if x is None else next(numbers) for x in args]
     shape = next(x.shape for x in found if x is not None)
-    return tuple([np.broadcast_to(np.array(None), shape) if x is None else x for x in found])  # as in NumPy
+    return tuple([np.broadcast_to(np.array(None), shape) if x is None else x for x in found])  # NumPy's for None
 
 
 def _resize(a: Any, new_shape: Any) -> Tensor:
@@ -199,7 +199,7 @@ def _block(arrays: object) -> Tensor:
     depth, inside = 0, arrays
     while isinstance(inside, list):
         if not inside:
-            raise ValueError("a list is empty")
+            raise ValueError("expected non-empty lists of arrays, got an empty list")
         depth, inside = depth + 1, inside[0]
     ndim = max([depth, *[x.ndim for x in tensors(*_leaves_of(arrays))]])
 
@@ -266,7 +266,7 @@ def _full_like(
 ) -> Tensor:
     x, values = tensors(a, fill_value)
     if shape is None:
-        full = ops.empty_like(x, dtype=dtype)  # inside vmap, mapped if x is
+        full = ops.empty_like(x, dtype=dtype)  # inside vmap, the result is mapped if x is
         full[...] = values.astype(full.dtype)
         return full
     lengths = (shape,) if np.ndim(shape) == 0 else tuple(shape)

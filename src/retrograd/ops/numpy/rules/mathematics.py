@@ -66,7 +66,7 @@ def _sort(
 ) -> Tensor:
     only("sort", "order", order, None)
     x, dim = flat(a, axis)
-    if descending is True:  # an option of NumPy 2.5, which sorts NaN last
+    if descending is True:  # descending is an option of NumPy 2.5; NaN comes last
         return ops.take_along_dim(x, new_tensor(array_module(x).argsort(x.array, dim, descending=True)), dim)
     if x.dtype.kind == "c":  # sort by the real parts, then by the imaginary parts
         return ops.take_along_dim(x, new_tensor(array_module(x).argsort(x.array, dim)), dim)
@@ -105,7 +105,7 @@ def _gradient(f: object, *spacings: object, axis: object = None, edge_order: int
         for step, place in zip(steps, axes, strict=True)
     ]
     if x.dtype.kind == "c" or not any(step.dtype.kind == "c" for step in given):
-        found = [derivative.astype(x.dtype, copy=False) for derivative in found]  # NumPy returns the dtype of f
+        found = [derivative.astype(x.dtype, copy=False) for derivative in found]  # np.gradient preserves the dtype of f
     return found[0] if len(found) == 1 else tuple(found)
 
 

@@ -52,7 +52,8 @@ def _polydiv(u: object, v: object) -> tuple[Tensor, Tensor]:
         return ops.zeros_like(rest[:1]), rest
     if not len(rest):
         return ops.stack(quotient), ops.zeros_like(divisor[:1])
-    places = np.flatnonzero(abs(rest.array) > 1e-8)  # NumPy's tolerance; the last number is never removed
+    # As in NumPy, leading coefficients up to 1e-8 are removed, but not the last number.
+    places = np.flatnonzero(abs(rest.array) > 1e-8)
     return ops.stack(quotient), rest[int(places[0]) if len(places) else -1 :]
 
 

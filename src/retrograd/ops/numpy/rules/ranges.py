@@ -29,7 +29,7 @@ def _fractions(like: Tensor, num: object, endpoint: bool) -> Tensor:
 
 
 def _finished(y: Tensor, stop: Tensor, endpoint: bool, dtype: Any, axis: int) -> Tensor:
-    """Set the last element to the given end, which rounding may miss, and convert axis and dtype."""
+    """Set the last element to ``stop``, which rounding may miss, convert the dtype, and move the new axis."""
     if endpoint and len(y) > 1:
         y = ops.cat([y[:-1], ops.unsqueeze(stop, 0)])
     if dtype is not None:

@@ -125,7 +125,7 @@ def _average(
 def variance_of(
     x: Tensor, present: Any, axis: object, keepdims: bool, correction: float, mean: Any = None
 ) -> tuple[Tensor, Tensor]:
-    """Return the sum of squared deviations from the mean of the present elements, and its divisor."""
+    """Return the sum of squared deviations from the mean, and its divisor, for elements where ``present`` is True."""
     axes = axes_of(x, axis)
     present = ops.broadcast_to(present, x.shape)
     if mean is None:
@@ -228,7 +228,7 @@ def _weights(weights: object, x: Tensor, axes: tuple[int, ...]) -> Tensor:
 
 
 def _by_place(rows: Tensor, levels: Any, method: Any) -> Tensor:
-    """Interpolate by another of NumPy's methods, whose quantiles of 0, 1, 2, ... are the positions of the results."""
+    """Interpolate by one of NumPy's other methods: its quantiles of 0, 1, 2, ... are the positions to read at."""
     ordered = ops.sort(rows, -1).values
     places = np.quantile(np.arange(rows.shape[-1], dtype=np.float64), levels, method=method)
     low = np.floor(places).astype(int)
