@@ -17,8 +17,20 @@ from ..loops.elements.basic_loops import _compiled
 from ..runtime.numba_functions import routine
 from ..runtime.thread_protocol import shared
 from .tiles import (
-    BYTES, HALF, LINE, MOST, ROWS, WORD, address_of, first_lanes, masked_load, prefetch, real_of, size_of, strip,
-)  # fmt: skip
+    BYTES,
+    HALF,
+    LINE,
+    MOST,
+    ROWS,
+    WORD,
+    address_of,
+    first_lanes,
+    masked_load,
+    prefetch,
+    real_of,
+    size_of,
+    strip,
+)
 
 _DEPTH = 1536  # bytes of a panel's column that are multiplied at once
 _TOGETHER = 64  # rows of the result for which a panel is read repeatedly

@@ -29,11 +29,14 @@ from numba.extending import intrinsic
 from ...runtime import loop_blas
 from ...runtime.numba_functions import njit
 from ...runtime.thread_protocol import shared
-from ...tiles.tiles import product
+from ...tiles.packed_products import packed_product_at
+from ...tiles.tiles import BYTES, HALF, WORD, first_lanes, masked_load, product
 from ..elements.basic_loops import like
 from ..matrices.product_loops import add_halves
+from ..matrices.products import WIDE
 from .convolution import LANES
 
+TALL, BROAD = 64, 16  # rows of columns, and channels, from which tiles are faster than BLAS for a weight's gradient
 _loop = shared("contract")
 _part = njit(error_model="numpy", fastmath={"contract"})
 
@@ -44,33 +47,60 @@ def _pointer(context, builder, kind, array, at):
 
 @intrinsic
 def _copy(typing_context, target, at, source, place, count):
-    """``target[at:][:count] = source[place:][:count]`` for contiguous vectors, without checks."""
+    """``target[at:][:count] = source[place:][:count]`` for contiguous vectors, without checks.
+
+    Lines of windows are short: by vectors, of which the last is masked, they take a fraction of the time of memcpy.
+    """
 
     def generate(context, builder, signature, arguments):
         into, at, given, begin, numbers = arguments
         size = context.get_abi_sizeof(context.get_value_type(target.dtype))
         to, of = _pointer(context, builder, target, into, at), _pointer(context, builder, source, given, begin)
-        cgutils.raw_memcpy(builder, to, of, numbers, size)
+        if BYTES < 32 or size < 4:
+            cgutils.raw_memcpy(builder, to, of, numbers, size)
+            return context.get_dummy_value()
+        lanes = BYTES // size
+        vector = ir.VectorType(ir.FloatType() if size == 4 else ir.DoubleType(), lanes).as_pointer()
+        whole = builder.and_(numbers, WORD(-lanes))
+        with cgutils.for_range_slice(builder, WORD(0), whole, WORD(lanes)) as (index, _):
+            here, there = [builder.bitcast(builder.gep(line, [index]), vector) for line in (of, to)]
+            builder.store(builder.load(here, align=size), there, align=size)
+        here, there = [builder.bitcast(builder.gep(line, [whole]), vector) for line in (of, to)]
+        mask = first_lanes(builder, builder.sub(numbers, whole), lanes)
+        rest = masked_load(builder, here, mask, size)
+        kinds = ir.FunctionType(ir.VoidType(), [rest.type, vector, HALF, mask.type])
+        name = f"llvm.masked.store.v{lanes}f{8 * size}.p0"
+        builder.call(cgutils.get_or_insert_function(builder.module, kinds, name), [rest, there, HALF(size), mask])
         return context.get_dummy_value()
 
     return types.void(target, types.int64, source, types.int64, types.int64), generate
 
 
-@intrinsic
-def _add_lanes(typing_context, target, at, source, place):
-    """``target[at:][:LANES] += source[place:][:LANES]`` for contiguous vectors, unchecked, as one vector."""
+def _on_lanes(adds):
+    """Return ``write(target, at, source, place)``, which computes ``target[at:][:LANES] = source[place:][:LANES]``, or
+    ``+=`` if it ``adds``, for contiguous vectors, unchecked, as one vector.
+    """
 
-    def generate(context, builder, signature, arguments):
-        into, at, given, begin = arguments
-        number = context.get_value_type(target.dtype)
-        vector, size = ir.VectorType(number, LANES).as_pointer(), context.get_abi_sizeof(number)
-        to, of = _pointer(context, builder, target, into, at), _pointer(context, builder, source, given, begin)
-        to, of = builder.bitcast(to, vector), builder.bitcast(of, vector)
-        total = builder.fadd(builder.load(to, align=size), builder.load(of, align=size))
-        builder.store(total, to, align=size)
-        return context.get_dummy_value()
+    @intrinsic
+    def write(typing_context, target, at, source, place):
+        def generate(context, builder, signature, arguments):
+            into, at, given, begin = arguments
+            number = context.get_value_type(target.dtype)
+            vector, size = ir.VectorType(number, LANES).as_pointer(), context.get_abi_sizeof(number)
+            to, of = _pointer(context, builder, target, into, at), _pointer(context, builder, source, given, begin)
+            to, of = builder.bitcast(to, vector), builder.bitcast(of, vector)
+            value = builder.load(of, align=size)
+            if adds:
+                value = builder.fadd(builder.load(to, align=size), value)
+            builder.store(value, to, align=size)
+            return context.get_dummy_value()
 
-    return types.void(target, types.int64, source, types.int64), generate
+        return types.void(target, types.int64, source, types.int64), generate
+
+    return write
+
+
+_copy_lanes, _add_lanes = _on_lanes(False), _on_lanes(True)
 
 
 @_part
@@ -232,7 +262,7 @@ def _unroll_lanes(image, window, columns, at):
                     for h in range(out[1]):
                         source, place = image[c, d, h * stride[1] + u * dilation[1]], v * dilation[2] * LANES
                         for _ in range(out[2]):
-                            _copy(target, to, source, place, LANES)
+                            _copy_lanes(target, to, source, place)
                             to += LANES
                             place += stride[2] * LANES
                     number += 1
@@ -447,8 +477,7 @@ def transposed(y, w, window, tile, x, start, stop):
 def weight(x, y, window, tile, totals, start, stop):
     """Fill the items of ``totals (P, G, K, O)``, each a block of x's channels summed over a part of the tiles.
 
-    The result is transposed since BLAS is faster for tall products. Register tiles are not used, since they do not
-    support the layout of the factors.
+    The result is transposed since BLAS is faster for tall products, and tiles pack the smaller factor.
     """
     images, lines, channels = tile
     parts, groups, rows, outs = totals.shape
@@ -474,6 +503,11 @@ def weight(x, y, window, tile, totals, start, stop):
             g = _side_by_side(y, group, (n, end), (first * width, last * width), lanes, gathered)
             if columns.itemsize == 2:
                 add_halves(columns, g, total)
+            elif BYTES == WIDE and len(columns) >= TALL and len(g) >= BROAD:
+                k, m, n = columns.shape[1], len(columns), len(g)
+                steps = columns.strides[0], g.strides[0], total.strides[0]
+                at, beside, to = np.int64(columns.ctypes.data), np.int64(g.ctypes.data), np.int64(total.ctypes.data)
+                packed_product_at(m, k, n, at, steps[0], 0, beside, steps[1], 1, to, steps[2], total.dtype.type(1))
             else:
                 loop_blas.product(columns, g.T, total, 1)
 

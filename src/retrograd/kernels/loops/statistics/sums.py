@@ -61,7 +61,7 @@ def multiplied(x: object, dim: int | None, keepdim: bool) -> Any:
 
 
 def _over_rows(x: Array, axes: list[int], keepdim: bool) -> Any:
-    """Return the sum over adjacent dimensions before the last one, by a loop on parts of rows; None if there is none."""
+    """Return the sum over adjacent dimensions before the last one, by a loop on parts of rows, or None."""
     if not axes or not _is_dense(x):
         return None
     first, last = axes[0], axes[-1] + 1
