@@ -60,7 +60,7 @@ def multiplied(x: object, dim: int | None, keepdim: bool) -> Any:
     return parts.prod(1).astype(x.dtype).reshape((() if dim is None else x.shape[:-1]) + rest)
 
 
-def _over_rows(x: Array, axes: list[int], keepdim: bool) -> Any:
+def _over_rows(x: Array, axes: list[int], keepdim: bool) -> Array | None:
     """Return the sum over adjacent dimensions before the last one, by a loop on parts of rows, or None."""
     if not axes or not _is_dense(x):
         return None
