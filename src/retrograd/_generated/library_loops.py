@@ -301,6 +301,8 @@ LOOPS = (
     ('loops.statistics.scan_loops', 'sums', "('int', 'int', 'int', 'int', 'int', ('i8', 1, True, True), ('i8', 1, True, True), ('i8', 1, True, True), 'int', 'int', 'int', 'bool', 'int')"),
     ('loops.statistics.sum_loops', 'products', "('int', 'int', 'int', 'int', 'int', ('f4', 2, True, True), 'int', ('f8', 2, True, True))"),
     ('loops.statistics.sum_loops', 'products', "('int', 'int', 'int', 'int', 'int', ('f8', 2, True, True), 'int', ('f8', 2, True, True))"),
+    ('loops.statistics.sum_loops', 'row_sums', "('int', 'int', 'int', 'int', 'int', ('f4', 3, True, True), 'int', ('f8', 3, True, True))"),
+    ('loops.statistics.sum_loops', 'row_sums', "('int', 'int', 'int', 'int', 'int', ('f8', 3, True, True), 'int', ('f8', 3, True, True))"),
     ('loops.statistics.sum_loops', 'sums', "('int', 'int', 'int', 'int', 'int', ('f4', 2, True, True), 'int', ('f8', 2, True, True))"),
     ('loops.statistics.sum_loops', 'sums', "('int', 'int', 'int', 'int', 'int', ('f8', 2, True, True), 'int', ('f8', 2, True, True))"),
     ('tiles.packed_products', 'pack', "('int', 'int', 'int', 'int', 'int', ('f4', 2, True, True), 'bool', 'int', 'int', ('f4', 1, True, True))"),

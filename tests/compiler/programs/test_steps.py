@@ -11,6 +11,7 @@ from pytest import approx
 import retrograd as rg
 from retrograd import kernels, nn, optim
 from retrograd.compiler.cpu import optimizer_updates
+from retrograd.kernels.loops.statistics import norms
 from retrograd.nn import functional as F
 
 
@@ -395,3 +396,31 @@ def test_a_plateau_is_met_in_a_compiled_step(metric):
         return optimizer.param_groups[0]["lr"]
 
     assert rates(True) == rates(False)
+
+
+def test_moments_of_batch_norm_are_computed_once(monkeypatch):
+    loop, calls = norms.channel_moments, []
+    monkeypatch.setattr(norms, "channel_moments", lambda x, *running: (calls.append(x), loop(x, *running))[1])
+    x = rg.randn(32, 4, 32, 32)  # not in a region
+
+    def outputs(compiled):
+        norm = nn.BatchNorm2d(4)
+        step = rg.compile(norm) if compiled else norm
+        found = [step(x * scale).detach().numpy() for scale in (1.0, 2.0, 3.0)]
+        return [*found, norm.running_mean.numpy(), norm.running_var.numpy()]
+
+    wanted = outputs(False)
+    assert len(calls) == 3
+    for one, other in zip(outputs(True), wanted, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert len(calls) == 6
+
+
+def test_batch_norm_of_examples_is_compiled():
+    """The moments of examples of ``vmap`` are no arguments of the operator."""
+    x = rg.randn(3, 8, 4, 32, 32)
+
+    def normalized(x):
+        return F.batch_norm(x, rg.zeros(4), rg.ones(4), training=True)
+
+    np.testing.assert_allclose(rg.compile(rg.func.vmap(normalized))(x).numpy(), rg.func.vmap(normalized)(x).numpy())

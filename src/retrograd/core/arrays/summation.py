@@ -62,6 +62,9 @@ def accurate_sum(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = Fal
         return x.sum(axis=dim, keepdims=keepdim, dtype=np.int64) if out is None else out
     if dtype == np.float16 or dtype.kind == "V":
         return accurate_sum(cast(x, np.dtype(np.float32)), dim, keepdim).astype(dtype)
+    out = shared[0](x, dim, keepdim) if shared and x.size >= LARGE else None
+    if out is not None:
+        return out
     if (
         dim is None
         or x.__class__ is not ndarray  # on GPUs, CuPy's sums are pairwise
@@ -70,11 +73,8 @@ def accurate_sum(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = Fal
         or x.ndim - 1 in dim
         and (len(dim) > 1 or x.shape[-1] > SHORT)
     ):
-        out = shared[0](x, dim, keepdim) if shared and x.size >= LARGE else None
-        if out is None:
-            total = _add_all if x.__class__ is ndarray else type(x).sum
-            out = total(x, axis=dim, keepdims=keepdim)
-        return out
+        total = _add_all if x.__class__ is ndarray else type(x).sum
+        return total(x, axis=dim, keepdims=keepdim)
     if x.ndim - 1 in dim:
         out = beside_pool(np.matmul, x, _ones(x.shape[-1], dtype))
         return out.reshape((*x.shape[:-1], 1)) if keepdim else out

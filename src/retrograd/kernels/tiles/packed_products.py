@@ -16,11 +16,28 @@ from numba.extending import intrinsic
 from ..loops.elements.basic_loops import _compiled
 from ..runtime.numba_functions import routine
 from ..runtime.thread_protocol import shared
-from .tiles import BYTES, HALF, MOST, ROWS, WORD, address_of, first_lanes, masked_load, real_of, size_of, strip
+from .tiles import (
+    BYTES,
+    HALF,
+    LINE,
+    MOST,
+    ROWS,
+    WORD,
+    address_of,
+    first_lanes,
+    masked_load,
+    prefetch,
+    real_of,
+    size_of,
+    strip,
+)
 
 _DEPTH = 1536  # bytes of a panel's column that are multiplied at once
 _TOGETHER = 64  # number of rows of the result that are computed from each panel before the rows below
+_TILES = 8  # number of tiles whose turned rows are gathered at once
 _ABREAST = 2  # number of panels that are packed on the stack at a time
+# The number of cache lines of turned rows to prefetch: the processor itself fetches no lines a page or more apart ahead.
+_AHEAD = 16
 
 
 @_compiled()
@@ -78,7 +95,7 @@ _turn = turner(lambda size: BYTES // size)
 def _mover(bytes_of, abreast=1):
     """Return ``move(count, source, step, out, out_step, apart, number)``, which copies ``count`` vectors.
 
-    With ``abreast``, it copies that many adjacent vectors each time, ``apart`` bytes apart in ``out``.
+    With ``abreast``, it copies that many adjacent vectors each time, ``apart`` bytes apart in ``out``, and prefetches.
     """
 
     @intrinsic
@@ -88,11 +105,14 @@ def _mover(bytes_of, abreast=1):
             size = number.bitwidth // 8
             wide = bytes_of(size)
             vector = ir.VectorType(real_of(context, number), wide // size).as_pointer()
+            further = builder.mul(step, WORD(_AHEAD))
             with cgutils.for_range(builder, count) as loop:
                 at, to = [
                     builder.add(begin, builder.mul(distance, loop.index))
                     for begin, distance in ((source, step), (out, out_step))
                 ]
+                for place in range(0, wide * abreast if abreast > 1 else 0, LINE):
+                    prefetch(builder, builder.add(builder.add(at, further), WORD(place)), 0)
                 for number_beside in range(abreast):
                     here = builder.inttoptr(builder.add(at, WORD(wide * number_beside)), vector)
                     there = builder.inttoptr(builder.add(to, builder.mul(apart, WORD(number_beside))), vector)
@@ -105,7 +125,7 @@ def _mover(bytes_of, abreast=1):
 
 
 _move, _move_number = _mover(lambda size: BYTES), _mover(lambda size: size)
-_move_rows, _move_tiles = [_mover(lambda size: ROWS * size, abreast) for abreast in (1, 4)]
+_move_rows, _move_tiles = [_mover(lambda size: ROWS * size, abreast) for abreast in (1, _TILES)]
 
 
 @intrinsic
@@ -227,9 +247,9 @@ def _gather(lines, step, depth, rows, out, like):
     """Pack turned rows for tiles: for each tile, the first number of each row, then the second, and so on."""
     size = size_of(like)
     wide, i = ROWS * size, 0
-    while i + 4 * ROWS <= rows:
+    while i + _TILES * ROWS <= rows:
         _move_tiles(depth, lines + i * size, step, out + i * depth * size, wide, wide * depth, like)
-        i += 4 * ROWS
+        i += _TILES * ROWS
     while i + ROWS <= rows:
         _move_rows(depth, lines + i * size, step, out + i * depth * size, wide, 0, like)
         i += ROWS

@@ -27,7 +27,7 @@ MOST = 3  # maximum number of vectors in a panel
 ROWS = 8 if width() == 64 else 4
 BYTES = width()
 _REGISTERS = "w" if machine() in ("aarch64", "arm64") else "v"  # LLVM's constraint for vector registers
-_LINE = 64  # bytes of a cache line
+LINE = 64  # bytes of a cache line
 WORD, HALF = ir.IntType(64), ir.IntType(32)
 binding.initialize_native_asmparser()  # LLVM needs it to read the instruction in ``_multiply_pairs``
 
@@ -55,6 +55,13 @@ def _spread(builder, number, lanes):
     nothing = ir.Constant(vector, ir.Undefined)
     first = ir.Constant(ir.VectorType(HALF, lanes), [0] * lanes)
     return builder.shuffle_vector(builder.insert_element(nothing, number, HALF(0)), nothing, first)
+
+
+def prefetch(builder, address, written):
+    """Prefetch a cache line, to be read or ``written``."""
+    byte = ir.IntType(8).as_pointer()
+    call = _declared(builder, "llvm.prefetch.p0", ir.VoidType(), [byte, HALF, HALF, HALF])
+    builder.call(call, [builder.inttoptr(address, byte), HALF(written), HALF(3 if written else 2), HALF(1)])
 
 
 def first_lanes(builder, live, lanes):
@@ -97,8 +104,6 @@ def tile_of(rows, vectors, whole=True, between=None, wide=BYTES):
             fma = _declared(builder, f"llvm.fma.{kind}", vector, [vector] * 3)
             kinds = [vector, vector.as_pointer(), HALF, flags]
             masked_store = _declared(builder, f"llvm.masked.store.{kind}.p0", ir.VoidType(), kinds)
-            byte = ir.IntType(8).as_pointer()
-            prefetch = _declared(builder, "llvm.prefetch.p0", ir.VoidType(), [byte, HALF, HALF, HALF])
             mask = None if whole else first_lanes(builder, live, lanes)
             if between:
                 along, across = WORD(between * size), WORD(vectors * wide)
@@ -119,10 +124,6 @@ def tile_of(rows, vectors, whole=True, between=None, wide=BYTES):
                 else:
                     builder.call(masked_store, [total, address, HALF(size), mask])
 
-            def fetch(address, written):
-                where = builder.inttoptr(address, byte)
-                builder.call(prefetch, [where, HALF(written), HALF(3 if written else 2), HALF(1)])
-
             def opaque(value):
                 """Hide the value's origin from LLVM, which would keep all sums with it in registers."""
                 return builder.asm(ir.FunctionType(WORD, [WORD]), "", "=r,0", [value], False)
@@ -137,7 +138,7 @@ def tile_of(rows, vectors, whole=True, between=None, wide=BYTES):
 
             def loop_of(turns, unrolled):
                 """Generate a loop, unrolled or not; return the number of remaining iterations."""
-                together = _LINE // (2 * size) if unrolled else 1  # two iterations read a cache line of each row
+                together = LINE // (2 * size) if unrolled else 1  # two iterations read a cache line of each row
                 count = builder.udiv(turns, WORD(together))
                 with cgutils.for_range(builder, count) as loop:
                     sums = [builder.load(total) for total in totals]
@@ -166,14 +167,14 @@ def tile_of(rows, vectors, whole=True, between=None, wide=BYTES):
                         if unrolled:
                             sums = in_turn(sums)
                             if number < 4:
-                                fetch(builder.add(near, builder.mul(ahead_step, WORD(number))), 0)
-                                fetch(builder.add(below, WORD(number * _LINE)), 1)
+                                prefetch(builder, builder.add(near, builder.mul(ahead_step, WORD(number))), 0)
+                                prefetch(builder, builder.add(below, WORD(number * LINE)), 1)
                     for values, variables in ((sums, totals), ((at, *begins), addresses)):
                         for value, variable in zip(values, variables, strict=True):
                             builder.store(value, variable)
                     if unrolled:
                         builder.store(far, lines[0])
-                        builder.store(builder.add(near, WORD(_LINE)), lines[1])
+                        builder.store(builder.add(near, WORD(LINE)), lines[1])
                 return builder.sub(turns, builder.mul(count, WORD(together)))
 
             downs = [opaque(builder.mul(down, WORD(row))) for row in range(4)]

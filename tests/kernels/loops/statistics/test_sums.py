@@ -10,6 +10,7 @@ import pytest
 
 import retrograd as rg
 import retrograd.nn.functional as F
+from retrograd.kernels.runtime import cores
 
 N = 10_000_000
 EPS = float(np.finfo(np.float32).eps)
@@ -202,3 +203,14 @@ SUMS = {
 @pytest.mark.parametrize("name", SUMS)
 def test_sums_are_their_references_on_either_backend(name, on_backend):
     on_backend(SUMS[name], UNIT[: 8 * 33 * 70].reshape(8, 33, 70), rtol=1e-4)
+
+
+@pytest.mark.parametrize(("shape", "dim"), [((4099, 70), 0), ((2, 70, 65, 33), (1, 2)), ((70, 3, 1300), (0, 1))])
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_sums_over_rows_round_once_with_any_number_of_threads(shape, dim, keepdim, monkeypatch):
+    x = POSITIVE[: np.prod(shape)].reshape(shape)
+    monkeypatch.setattr(cores, "wanted", [1])
+    ours = rg.from_numpy(x).sum(dim, keepdim).numpy()
+    np.testing.assert_array_equal(ours, wide(x).sum(dim, keepdims=keepdim).astype(np.float32))
+    monkeypatch.setattr(cores, "wanted", [3])
+    np.testing.assert_array_equal(rg.from_numpy(x).sum(dim, keepdim).numpy(), ours)

@@ -21,56 +21,21 @@ uint32 (see ``matrices/pairs.py``), and ``weight`` reads pairs of adjacent colum
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
 from ...runtime import loop_blas
 from ...runtime.numba_functions import njit
 from ...runtime.thread_protocol import shared
-from ...tiles.tiles import product
+from ...tiles.packed_products import packed_product_at
+from ...tiles.tiles import BYTES, product
 from ..elements.basic_loops import like
 from ..matrices.product_loops import add_halves
+from ..matrices.products import WIDE
 from .convolution import LANES
+from .lines import add_lanes, copy, copy_lanes
 
+TALL, BROAD = 64, 16  # rows of columns, and channels, from which tiles are faster than BLAS for a weight's gradient
 _loop = shared("contract")
 _part = njit(error_model="numpy", fastmath={"contract"})
-
-
-def _pointer(context, builder, kind, array, at):
-    return builder.gep(context.make_array(kind)(context, builder, array).data, [at])
-
-
-@intrinsic
-def _copy(typing_context, target, at, source, place, count):
-    """``target[at:][:count] = source[place:][:count]`` for contiguous vectors, without checks."""
-
-    def generate(context, builder, signature, arguments):
-        into, at, given, begin, numbers = arguments
-        size = context.get_abi_sizeof(context.get_value_type(target.dtype))
-        to, of = _pointer(context, builder, target, into, at), _pointer(context, builder, source, given, begin)
-        cgutils.raw_memcpy(builder, to, of, numbers, size)
-        return context.get_dummy_value()
-
-    return types.void(target, types.int64, source, types.int64, types.int64), generate
-
-
-@intrinsic
-def _add_lanes(typing_context, target, at, source, place):
-    """``target[at:][:LANES] += source[place:][:LANES]`` for contiguous vectors, unchecked, as one vector."""
-
-    def generate(context, builder, signature, arguments):
-        into, at, given, begin = arguments
-        number = context.get_value_type(target.dtype)
-        vector, size = ir.VectorType(number, LANES).as_pointer(), context.get_abi_sizeof(number)
-        to, of = _pointer(context, builder, target, into, at), _pointer(context, builder, source, given, begin)
-        to, of = builder.bitcast(to, vector), builder.bitcast(of, vector)
-        total = builder.fadd(builder.load(to, align=size), builder.load(of, align=size))
-        builder.store(total, to, align=size)
-        return context.get_dummy_value()
-
-    return types.void(target, types.int64, source, types.int64), generate
 
 
 @_part
@@ -120,7 +85,7 @@ def _pad(x, plane, row, window, image):
                 target, source = image[c, d, h], x[c, depth, top + h]
                 target[:left] = 0
                 target[right:] = 0
-                _copy(target, left, source, left - padding[2], right - left)
+                copy(target, left, source, left - padding[2], right - left)
 
 
 @_part
@@ -153,7 +118,7 @@ def _unroll(image, window, rows, height, columns, at):
                     for h in range(rows):
                         source = image[c, d, h * stride[1] + u * dilation[1]]
                         if stride[2] == 1:
-                            _copy(columns[number], at + h * out[2], source, v * dilation[2], out[2])
+                            copy(columns[number], at + h * out[2], source, v * dilation[2], out[2])
                             continue
                         target, source = columns[number, at + h * out[2] :], source[v * dilation[2] :]
                         for j in range(out[2]):
@@ -232,7 +197,7 @@ def _unroll_lanes(image, window, columns, at):
                     for h in range(out[1]):
                         source, place = image[c, d, h * stride[1] + u * dilation[1]], v * dilation[2] * LANES
                         for _ in range(out[2]):
-                            _copy(target, to, source, place, LANES)
+                            copy_lanes(target, to, source, place)
                             to += LANES
                             place += stride[2] * LANES
                     number += 1
@@ -251,7 +216,7 @@ def _roll_lanes(columns, at, window, image):
                     for h in range(out[1]):
                         target, to = image[c, d, h * stride[1] + u * dilation[1]], v * dilation[2] * LANES
                         for _ in range(out[2]):
-                            _add_lanes(target, to, source, place)
+                            add_lanes(target, to, source, place)
                             place += LANES
                             to += stride[2] * LANES
                     number += 1
@@ -346,7 +311,7 @@ def _side_by_side(y, group, images, columns, lanes, gathered):
     for m in range(n, end):
         for o in range(len(matrix)):
             target, source = matrix[o, (m - n) * count : (m - n + 1) * count], y[m, group, o]
-            _copy(target, 0, source, 0, count)
+            copy(target, 0, source, 0, count)
     return matrix
 
 
@@ -447,8 +412,7 @@ def transposed(y, w, window, tile, x, start, stop):
 def weight(x, y, window, tile, totals, start, stop):
     """Fill the items of ``totals (P, G, K, O)``, each a block of x's channels summed over a part of the tiles.
 
-    The result is transposed since BLAS is faster for tall products. Register tiles are not used, since they do not
-    support the layout of the factors.
+    The result is transposed since BLAS is faster for tall products, and tiles pack the smaller factor.
     """
     images, lines, channels = tile
     parts, groups, rows, outs = totals.shape
@@ -474,6 +438,11 @@ def weight(x, y, window, tile, totals, start, stop):
             g = _side_by_side(y, group, (n, end), (first * width, last * width), lanes, gathered)
             if columns.itemsize == 2:
                 add_halves(columns, g, total)
+            elif BYTES == WIDE and len(columns) >= TALL and len(g) >= BROAD:
+                k, m, n = columns.shape[1], len(columns), len(g)
+                steps = columns.strides[0], g.strides[0], total.strides[0]
+                at, beside, to = np.int64(columns.ctypes.data), np.int64(g.ctypes.data), np.int64(total.ctypes.data)
+                packed_product_at(m, k, n, at, steps[0], 0, beside, steps[1], 1, to, steps[2], total.dtype.type(1))
             else:
                 loop_blas.product(columns, g.T, total, 1)
 
@@ -505,7 +474,7 @@ def forward_by_planes(x, w, b, window, y, start, stop):
             for h in range(out[1]):
                 at = (plane * out[1] + h) * out[2]
                 if stride[2] == 1:
-                    _copy(y[n, group, o], at, sums, h * stride[1] * width, out[2])
+                    copy(y[n, group, o], at, sums, h * stride[1] * width, out[2])
                     continue
                 target, source = y[n, group, o, at : at + out[2]], sums[h * stride[1] * width :]
                 for j in range(len(target)):
@@ -538,7 +507,7 @@ def _spread(y, window, width, spread):
         source = y[h * out[2] : (h + 1) * out[2]]
         target = spread[h * stride[1] * width :]
         if stride[2] == 1:
-            _copy(target, 0, source, 0, out[2])
+            copy(target, 0, source, 0, out[2])
             continue
         for j in range(len(source)):
             target[j * stride[2]] = source[j]

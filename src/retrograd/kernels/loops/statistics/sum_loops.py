@@ -24,6 +24,26 @@ def sums(x: np.ndarray, length: int, out: np.ndarray, start: int, stop: int) -> 
         out[row, at % parts] = total
 
 
+@shared("reassoc", noalias=True)
+def row_sums(x: np.ndarray, length: int, out: np.ndarray, start: int, stop: int) -> None:
+    """Sum parts of ``length`` rows of each matrix; the last part of a matrix may be shorter."""
+    parts = out.shape[1]
+    for at in range(start, stop):
+        matrix, first = x[at // parts], at % parts * length
+        rows, total = matrix[first : min(len(matrix), first + length)], out[at // parts, at % parts]
+        whole = len(rows) // 4 * 4
+        for j in range(total.size):
+            total[j] = 0
+        for i in range(0, whole, 4):
+            a, b, c, d = rows[i], rows[i + 1], rows[i + 2], rows[i + 3]
+            for j in range(total.size):
+                total[j] += (np.float64(a[j]) + b[j]) + (np.float64(c[j]) + d[j])
+        for i in range(whole, len(rows)):
+            row = rows[i]
+            for j in range(total.size):
+                total[j] += row[j]
+
+
 @njit(fastmath={"reassoc"}, error_model="numpy")
 def _product(row: np.ndarray) -> float:
     total = 1.0

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ....core.arrays import Array
-from ....core.arrays.devices import array_module
+from ....core.arrays.devices import all_examples, array_module
 from ....core.arrays.dtypes import conversion_advice, float32, precision
 from ....core.arrays.fp_warnings import silently
 from ....core.arrays.summation import accurate_sum
@@ -272,7 +272,8 @@ def _update_running(
             kept = running.detach() if running._requires else running
             apply_inplace(MUL, kept, 1 - momentum)
             apply_inplace(ADD, kept, share)
-    return {"moments": moments} if type(moments[0]) is np.ndarray else {}
+    traced = modes.tracer is not None and x.device.type == "cpu" and all_examples(moments[0]) is moments[0]
+    return {"moments": moments} if traced or type(moments[0]) is np.ndarray else {}
 
 
 @cache

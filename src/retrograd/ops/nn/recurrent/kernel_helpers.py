@@ -14,6 +14,7 @@ from ....core.arrays.bfloat16 import wide
 from ....core.arrays.devices import array_module
 from ....core.arrays.summation import accurate_sum
 from ....core.tensor.tensor import Tensor
+from ....kernels.loops.layout.copies import write
 from ....kernels.loops.matrices import pairs, products
 from ....kernels.runtime.result_arrays import empty
 from ...linear.matrices import as_rows
@@ -46,7 +47,8 @@ def previous(h: Array, out: Array) -> Array:
     if not out.shape[0]:
         return out
     before = empty(out.shape, out.dtype, out)
-    before[0], before[1:] = h, out[:-1]
+    before[0] = h
+    write(before[1:], out[:-1])
     return before
 
 
