@@ -36,7 +36,7 @@ _DEPTH = 1536  # bytes of a panel's column that are multiplied at once
 _TOGETHER = 64  # number of rows of the result that are computed from each panel before the rows below
 _TILES = 8  # number of tiles whose turned rows are gathered at once
 _ABREAST = 2  # number of panels that are packed on the stack at a time
-# The number of cache lines of turned rows to prefetch: the processor itself fetches no lines a page or more apart ahead.
+# The number of cache lines of turned rows to prefetch: the processor prefetches no lines a page or more apart.
 _AHEAD = 16
 
 
