@@ -20,9 +20,9 @@ PACKAGE = Path(__file__).resolve().parent.parent / "src" / "retrograd"
 # Figures of the package and the bound of each, which may only go down: lower it when you lower the figure.
 BOUNDS = {
     "lines of operators' docstrings that repeat another one": 31,
-    "lines of docstrings that repeat another one": 283,
-    "files of 60 lines and fewer, without `__init__.py` and generated ones": 65,
-    "uses of Any": 3533,
+    "lines of docstrings that repeat another one": 278,
+    "files of 60 lines and fewer, without `__init__.py` and generated ones": 63,
+    "uses of Any": 3532,
     "files with a `# mypy:` switch": 15,
     "`type: ignore` comments": 143,
 }

@@ -454,7 +454,7 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
     the running statistics are used.
 
     Derivative: in training that of ``layer_norm``, with means over a channel, and none for the running statistics; else
-    that of the formula. weight and bias: sums over all dimensions but the channels.
+    the derivative of the formula. weight and bias: sums over all dimensions but the channels.
     Shape: ``(N, C, *)``; the result has the input's shape.
     Dtype: real floating, preserved; weight and bias have the input's dtype, or are float32 for float16 and bfloat16.
 
@@ -808,7 +808,7 @@ def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
 def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: builtins.float = 0, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: builtins.str = 'mean') -> Tensor:
     """``1 - cos(x1, x2)`` where the target is 1, ``max(0, cos(x1, x2) - margin)`` where it is -1.
 
-    Derivative: that of the formula, at the kink the derivative from above; finite at zero vectors, since 1e-12 is added
+    Derivative: the derivative of the formula, at the kink the derivative from above; finite at zero vectors, since 1e-12 is added
     to squared norms.
     Shape: inputs ``(N, D)`` or ``(D,)``, target ``(N,)`` or 0-d; the result is 0-d, or with reduction ``"none"`` has
     the target's shape.

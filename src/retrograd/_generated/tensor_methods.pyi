@@ -1686,7 +1686,7 @@ class TensorMethods:
     def corrcoef(self) -> Tensor:
         """``R_ij = C_ij / sqrt(C_ii C_jj)``: the correlation coefficients of the rows, from their covariances ``C``.
 
-        Derivative: that of the formula; NaN for a row with deviation 0. For real numbers it is 0 where rounding made a
+        Derivative: the derivative of the formula; NaN for a row with deviation 0. For real numbers it is 0 where rounding made a
         coefficient exceed 1.
         Shape: (variables, observations) to (variables, variables); a single variable, (n) or 0-d, gives a 0-d result.
         Dtype: floating and complex; integers become the default dtype.
@@ -1750,7 +1750,7 @@ class TensorMethods:
     def cov(self, *, correction: builtins.int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
         """``C_ij = sum_k (x_ik - mean_i) (x_jk - mean_j)^* / (n - correction)``: the covariances of the rows.
 
-        Derivative: that of the formula.
+        Derivative: the derivative of the formula.
         Shape: (variables, observations) to (variables, variables); a single variable, (n) or 0-d, gives a 0-d result.
         Dtype: floating and complex; integers become the default dtype.
 
@@ -3795,7 +3795,7 @@ class TensorMethods:
 
         The frames are weighted by the window, added where they overlap, and divided by the sum of the squared windows.
 
-        Derivative: input, window: that of these steps.
+        Derivative: input, window: the derivative of these steps.
         Shape: ``(F, T)`` or ``(B, F, T)`` to ``(length,)`` or ``(B, length)``.
         Dtype: complex; the result is real, or complex with ``return_complex``.
 
@@ -8059,7 +8059,7 @@ class TensorMethods:
         """``sum_i |x_i - mean|^2 / (n - correction)`` over all dimensions, one, or several.
 
         Derivative: ``2 g (x - mean) / (n - correction)``. Where ``correction`` is ``n`` or more, the variance is infinite
-        and the derivative is PyTorch's: over all elements infinite (NaN at the mean), along dimensions that of the formula.
+        and the derivative is PyTorch's: over all elements infinite (NaN at the mean), along dimensions the derivative of the formula.
         Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
         Dtype: floating and complex; the result is real.
 

@@ -1829,7 +1829,7 @@ def copysign(input: Operand, other: Operand) -> Tensor:
 def corrcoef(input: Operand) -> Tensor:
     """``R_ij = C_ij / sqrt(C_ii C_jj)``: the correlation coefficients of the rows, from their covariances ``C``.
 
-    Derivative: that of the formula; NaN for a row with deviation 0. For real numbers it is 0 where rounding made a
+    Derivative: the derivative of the formula; NaN for a row with deviation 0. For real numbers it is 0 where rounding made a
     coefficient exceed 1.
     Shape: (variables, observations) to (variables, variables); a single variable, (n) or 0-d, gives a 0-d result.
     Dtype: floating and complex; integers become the default dtype.
@@ -1911,7 +1911,7 @@ def count_nonzero(input: Operand, dim: Dims | None = None, *, axis: Dims | None 
 def cov(input: Operand, *, correction: builtins.int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
     """``C_ij = sum_k (x_ik - mean_i) (x_jk - mean_j)^* / (n - correction)``: the covariances of the rows.
 
-    Derivative: that of the formula.
+    Derivative: the derivative of the formula.
     Shape: (variables, observations) to (variables, variables); a single variable, (n) or 0-d, gives a 0-d result.
     Dtype: floating and complex; integers become the default dtype.
 
@@ -3181,7 +3181,7 @@ def gradient(input: Operand, *, spacing: Number | Tensor | Sequence[Number | Ten
     For unequal distances h1 and h2, ``(h1^2 f(x + h2) - h2^2 f(x - h1) + (h2^2 - h1^2) f(x)) / (h1 h2 (h1 + h2))``.
     These differences are of second order; at the edges, one-sided differences of first or second order are used.
 
-    Derivative: input: the transpose of this linear map; spacing: that of the formulas.
+    Derivative: input: the transpose of this linear map; spacing: the derivative of the formulas.
     Shape: any; for each dimension a result of the input's shape.
     Dtype: any but bool; integers become the default dtype.
 
@@ -3247,7 +3247,7 @@ def gru(input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: builtin
     The gates are ``r, z = sigmoid(W_ih x + b_ih + W_hh h + b_hh)`` and
     ``n = tanh(W_in x + b_in + r * (W_hn h + b_hn))``.
 
-    Derivative: that of the steps, by backpropagation through time, for every floating argument.
+    Derivative: the derivative of the steps, by backpropagation through time, for every floating argument.
     Shape: input ``(T, N, features)`` to ``(T, N, directions * H)``.
     Dtype: real floating, the same for all arguments and the result.
 
@@ -3280,7 +3280,7 @@ def gru(input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: builtin
 def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
     """``h' = (1 - z) * n + z * h``: one step of a ``gru``.
 
-    Derivative: that of the formula, for every argument.
+    Derivative: the derivative of the formula, for every argument.
     Shape: input ``(N, features)`` and state ``(N, H)``, or both without a batch; the result has the state's shape.
     Dtype: real floating, the same for all arguments and the result.
 
@@ -4117,7 +4117,7 @@ def istft(input: Tensor, n_fft: builtins.int, hop_length: builtins.int | None = 
 
     The frames are weighted by the window, added where they overlap, and divided by the sum of the squared windows.
 
-    Derivative: input, window: that of these steps.
+    Derivative: input, window: the derivative of these steps.
     Shape: ``(F, T)`` or ``(B, F, T)`` to ``(length,)`` or ``(B, length)``.
     Dtype: complex; the result is real, or complex with ``return_complex``.
 
@@ -4736,7 +4736,7 @@ def lstm(input: Tensor, hx: Sequence[Tensor], params: Sequence[Tensor], has_bias
     The gates are ``i, f, o = sigmoid(a)`` and ``g = tanh(a)``, each computed from its own rows of ``a = W_ih x + b_ih +
     W_hh h + b_hh``.
 
-    Derivative: that of the steps, by backpropagation through time, for every floating argument.
+    Derivative: the derivative of the steps, by backpropagation through time, for every floating argument.
     Shape: input ``(T, N, features)`` to ``(T, N, directions * H)``.
     Dtype: real floating, the same for all arguments and the result.
 
@@ -4769,7 +4769,7 @@ def lstm(input: Tensor, hx: Sequence[Tensor], params: Sequence[Tensor], has_bias
 def lstm_cell(input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> builtins.tuple[Tensor, Tensor]:
     """``c' = f * c + i * g, h' = o * tanh(c')``: one step of an ``lstm``.
 
-    Derivative: that of the formula, for every argument.
+    Derivative: the derivative of the formula, for every argument.
     Shape: input ``(N, features)`` and states ``(N, H)``, or all without a batch; the results have the shape of the
     states.
     Dtype: real floating, the same for all arguments and the result.
@@ -6199,7 +6199,7 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: builtins.float = 2.0, eps: buil
 def pca_lowrank(A: Tensor, q: builtins.int | None = None, center: builtins.bool = True, niter: builtins.int = 2) -> OldSVDResult:
     """``U, S, V`` with ``A - mean(A, -2)`` near ``U @ diag(S) @ V^H``: principal directions are the columns of V.
 
-    Derivative: that of the steps.
+    Derivative: the derivative of the steps.
     Shape: ``(..., m, n)``, m examples of n numbers, to U ``(..., m, q)``, S ``(..., q)``, V ``(..., n, q)``.
     Dtype: float32, float64 and complex, preserved; S is real.
 
@@ -6822,7 +6822,7 @@ def reshape(input: Tensor, *shape: Size, **keywords: Size) -> Tensor:
 def rnn_relu(input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: builtins.bool, num_layers: builtins.int, dropout: builtins.float, train: builtins.bool, bidirectional: builtins.bool, batch_first: builtins.bool) -> builtins.tuple[Tensor, Tensor]:
     """Layers of ``h' = relu(W_ih x + b_ih + W_hh h + b_hh)`` over a sequence.
 
-    Derivative: that of the steps, by backpropagation through time, for every floating argument; the derivative of relu
+    Derivative: the derivative of the steps, by backpropagation through time, for every floating argument; the derivative of relu
     at 0 is 0.
     Shape: input ``(T, N, features)`` to ``(T, N, directions * H)``.
     Dtype: real floating, the same for all arguments and the result.
@@ -6856,7 +6856,7 @@ def rnn_relu(input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: bu
 def rnn_relu_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
     """``h' = relu(W_ih x + b_ih + W_hh h + b_hh)``: one step of ``rnn_relu``.
 
-    Derivative: that of the formula, for every argument; the derivative of relu at 0 is 0.
+    Derivative: the derivative of the formula, for every argument; the derivative of relu at 0 is 0.
     Shape: input ``(N, features)`` and state ``(N, H)``, or both without a batch; the result has the state's shape.
     Dtype: real floating, the same for all arguments and the result.
 
@@ -6876,7 +6876,7 @@ def rnn_relu_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: T
 def rnn_tanh(input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: builtins.bool, num_layers: builtins.int, dropout: builtins.float, train: builtins.bool, bidirectional: builtins.bool, batch_first: builtins.bool) -> builtins.tuple[Tensor, Tensor]:
     """Layers of ``h' = tanh(W_ih x + b_ih + W_hh h + b_hh)`` over a sequence.
 
-    Derivative: that of the steps, by backpropagation through time, for every floating argument.
+    Derivative: the derivative of the steps, by backpropagation through time, for every floating argument.
     Shape: input ``(T, N, features)`` to ``(T, N, directions * H)``.
     Dtype: real floating, the same for all arguments and the result.
 
@@ -6909,7 +6909,7 @@ def rnn_tanh(input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: bu
 def rnn_tanh_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
     """``h' = tanh(W_ih x + b_ih + W_hh h + b_hh)``: one step of ``rnn_tanh``.
 
-    Derivative: that of the formula, for every argument.
+    Derivative: the derivative of the formula, for every argument.
     Shape: input ``(N, features)`` and state ``(N, H)``, or both without a batch; the result has the state's shape.
     Dtype: real floating, the same for all arguments and the result.
 
@@ -8035,7 +8035,7 @@ def svd(input: Operand, some: builtins.bool = True, compute_uv: builtins.bool = 
 def svd_lowrank(A: Tensor, q: builtins.int | None = 6, niter: builtins.int = 2, M: Tensor | None = None) -> OldSVDResult:
     """``U, S, V`` with ``A - M`` near ``U @ diag(S) @ V^H``: the largest q singular values, by random projections.
 
-    Derivative: that of the steps.
+    Derivative: the derivative of the steps.
     Shape: A ``(..., m, n)``, with which M broadcasts, to U ``(..., m, q)``, S ``(..., q)``, V ``(..., n, q)``.
     Dtype: float32, float64 and complex, preserved; S is real.
 
@@ -8969,7 +8969,7 @@ def var(input: Operand, dim: Dims | builtins.bool | None = None, unbiased: built
     """``sum_i |x_i - mean|^2 / (n - correction)`` over all dimensions, one, or several.
 
     Derivative: ``2 g (x - mean) / (n - correction)``. Where ``correction`` is ``n`` or more, the variance is infinite
-    and the derivative is PyTorch's: over all elements infinite (NaN at the mean), along dimensions that of the formula.
+    and the derivative is PyTorch's: over all elements infinite (NaN at the mean), along dimensions the derivative of the formula.
     Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
     Dtype: floating and complex; the result is real.
 

@@ -310,7 +310,7 @@ class Walk:
         for hook in [hooks[key] for key in sorted(hooks, key=lambda key: key < 0)]:
             if shown is None:
                 shown = conjugate(g.clone() if self.tensors else new_tensor(as_array(g, place)))
-            token = storage_of(shown)  # this reference, like that of a node that saved it, makes hooks write to a copy
+            token = storage_of(shown)  # a second reference to the storage makes hooks write to a copy
             _hooked.walks.append(self)
             try:
                 changed = reentrant(hook, shown)

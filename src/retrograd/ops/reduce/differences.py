@@ -152,7 +152,7 @@ def gradient(
     For unequal distances h1 and h2, ``(h1^2 f(x + h2) - h2^2 f(x - h1) + (h2^2 - h1^2) f(x)) / (h1 h2 (h1 + h2))``.
     These differences are of second order; at the edges, one-sided differences of first or second order are used.
 
-    Derivative: input: the transpose of this linear map; spacing: that of the formulas.
+    Derivative: input: the transpose of this linear map; spacing: the derivative of the formulas.
     Shape: any; for each dimension a result of the input's shape.
 
     Args:

@@ -139,7 +139,7 @@ def istft(
 
     The frames are weighted by the window, added where they overlap, and divided by the sum of the squared windows.
 
-    Derivative: input, window: that of these steps.
+    Derivative: input, window: the derivative of these steps.
     Shape: ``(F, T)`` or ``(B, F, T)`` to ``(length,)`` or ``(B, length)``.
     Dtype: complex; the result is real, or complex with ``return_complex``.
 

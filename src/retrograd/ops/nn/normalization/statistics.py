@@ -307,7 +307,7 @@ def batch_norm(
     the running statistics are used.
 
     Derivative: in training that of ``layer_norm``, with means over a channel, and none for the running statistics; else
-    that of the formula. weight and bias: sums over all dimensions but the channels.
+    the derivative of the formula. weight and bias: sums over all dimensions but the channels.
 
     Args:
         running_mean, running_var: the running statistics, ``(C,)``; pass both or neither.

@@ -109,7 +109,7 @@ def rnn_relu_cell(
 ) -> Tensor:
     """``h' = relu(W_ih x + b_ih + W_hh h + b_hh)``: one step of ``rnn_relu``.
 
-    Derivative: that of the formula, for every argument; the derivative of relu at 0 is 0.
+    Derivative: the derivative of the formula, for every argument; the derivative of relu at 0 is 0.
 
     >>> rg.rnn_relu_cell(rg.ones(2, 3), rg.zeros(2, 4), rg.ones(4, 3), rg.ones(4, 4)).shape
     (2, 4)
