@@ -1686,8 +1686,8 @@ class TensorMethods:
     def corrcoef(self) -> Tensor:
         """``R_ij = C_ij / sqrt(C_ii C_jj)``: the correlation coefficients of the rows, from their covariances ``C``.
 
-        Derivative: the derivative of the formula; NaN for a row with deviation 0. For real numbers it is 0 where rounding made a
-        coefficient exceed 1.
+        Derivative: the derivative of the formula; NaN for a row with deviation 0. For real numbers it is 0 where rounding
+        made a coefficient exceed 1.
         Shape: (variables, observations) to (variables, variables); a single variable, (n) or 0-d, gives a 0-d result.
         Dtype: floating and complex; integers become the default dtype.
 
@@ -5419,7 +5419,7 @@ class TensorMethods:
         6
         """
     def new_empty(self, *size: Size, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False, **keywords: Size) -> Tensor:
-        """A Tensor with uninitialized elements, in the dtype and device of this Tensor.
+        """``out[i]`` is uninitialized, in the dtype and device of this Tensor.
 
         Derivative: none.
         Shape: ``size``.
@@ -8059,7 +8059,8 @@ class TensorMethods:
         """``sum_i |x_i - mean|^2 / (n - correction)`` over all dimensions, one, or several.
 
         Derivative: ``2 g (x - mean) / (n - correction)``. Where ``correction`` is ``n`` or more, the variance is infinite
-        and the derivative is PyTorch's: over all elements infinite (NaN at the mean), along dimensions the derivative of the formula.
+        and the derivative is PyTorch's: over all elements infinite (NaN at the mean), along dimensions the derivative of
+        the formula.
         Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
         Dtype: floating and complex; the result is real.
 
@@ -8189,7 +8190,7 @@ class TensorMethods:
         [(2, 3), (2, 3)]
         """
     def where(self, condition: Tensor, other: Operand) -> Tensor:
-        """``self if condition else other``, elementwise: ``where(condition, self, other)``.
+        """``self if condition else other``, elementwise: ``where`` with this Tensor as its second argument.
 
         Derivative: self: ``g`` where the condition is True, else 0. other: ``g`` where it is False, else 0.
         Shape: any; the arguments broadcast, and the result has their common shape.

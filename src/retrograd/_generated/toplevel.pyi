@@ -1829,8 +1829,8 @@ def copysign(input: Operand, other: Operand) -> Tensor:
 def corrcoef(input: Operand) -> Tensor:
     """``R_ij = C_ij / sqrt(C_ii C_jj)``: the correlation coefficients of the rows, from their covariances ``C``.
 
-    Derivative: the derivative of the formula; NaN for a row with deviation 0. For real numbers it is 0 where rounding made a
-    coefficient exceed 1.
+    Derivative: the derivative of the formula; NaN for a row with deviation 0. For real numbers it is 0 where rounding
+    made a coefficient exceed 1.
     Shape: (variables, observations) to (variables, variables); a single variable, (n) or 0-d, gives a 0-d result.
     Dtype: floating and complex; integers become the default dtype.
 
@@ -2554,7 +2554,7 @@ def einsum(equation: builtins.str | Operand, *operands: Operand | Sequence[built
     tensor([6., 6.])
     """
 def empty(*size: Size, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False, **keywords: Size) -> Tensor:
-    """A Tensor with uninitialized elements.
+    """``out[i]`` is uninitialized.
 
     Derivative: none.
     Shape: ``empty(2, 3)`` and ``empty((2, 3))`` are of shape (2, 3).
@@ -6822,8 +6822,8 @@ def reshape(input: Tensor, *shape: Size, **keywords: Size) -> Tensor:
 def rnn_relu(input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: builtins.bool, num_layers: builtins.int, dropout: builtins.float, train: builtins.bool, bidirectional: builtins.bool, batch_first: builtins.bool) -> builtins.tuple[Tensor, Tensor]:
     """Layers of ``h' = relu(W_ih x + b_ih + W_hh h + b_hh)`` over a sequence.
 
-    Derivative: the derivative of the steps, by backpropagation through time, for every floating argument; the derivative of relu
-    at 0 is 0.
+    Derivative: the derivative of the steps, by backpropagation through time, for every floating argument; the
+    derivative of relu at 0 is 0.
     Shape: input ``(T, N, features)`` to ``(T, N, directions * H)``.
     Dtype: real floating, the same for all arguments and the result.
 
@@ -8969,7 +8969,8 @@ def var(input: Operand, dim: Dims | builtins.bool | None = None, unbiased: built
     """``sum_i |x_i - mean|^2 / (n - correction)`` over all dimensions, one, or several.
 
     Derivative: ``2 g (x - mean) / (n - correction)``. Where ``correction`` is ``n`` or more, the variance is infinite
-    and the derivative is PyTorch's: over all elements infinite (NaN at the mean), along dimensions the derivative of the formula.
+    and the derivative is PyTorch's: over all elements infinite (NaN at the mean), along dimensions the derivative of
+    the formula.
     Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
     Dtype: floating and complex; the result is real.
 

@@ -46,8 +46,7 @@ MOST_LEVELS = 20
 
 _NO_PARAMS: dict[str, object] = {}
 
-# A call, its node, whether the call is repeated, its values that later steps read, and those inputs of the call that no
-# later step reads.
+# A call, its node, whether the call is repeated, its values that later steps read, and its inputs that none reads.
 _Step = tuple[Call, Node, bool, tuple[Value, ...], tuple[Value, ...]]
 _Values = dict[Value, tuple[Array, object]]  # the arrays of values, with their Storages, so that writes go to copies
 
@@ -194,18 +193,17 @@ class Pool(Ledger):
         """Keep what the nodes of a segment saved, and its externals, in bfloat16."""
         segment.closed = segment.narrowed = True
         for call, node in segment.calls():
-            if call.held and call is not self.visited and call is not self.target and type(node.saved) is tuple:
-                saved = narrow_node(self, node, partial(self.restored, call))
-                if saved:
-                    self.recount(call, saved, range(len(saved)))
+            skipped = not call.held or call is self.visited or call is self.target or type(node.saved) is not tuple
+            if not skipped and (saved := narrow_node(self, node, partial(self.restored, call))):
+                self.recount(call, saved, range(len(saved)))
                 for budget in self.budgets:
-                    budget.narrowed += bool(saved)
+                    budget.narrowed += 1
         for value, external in segment.externals.items():
             segment.externals[value] = narrowed_external(self, external, segment.unsaved)
         segment.outside = segment.gain = None
 
     def restored(self, call: Call, node: Node) -> None:
-        """Count what a node holds after it was narrowed."""
+        """Count the saved values of a node that were narrowed before."""
         with self.lock:
             self.recount(call, node.saved, saved_places(node.plan))
             if self.bytes > self.limit:
@@ -573,10 +571,7 @@ class _Plan:
         return True
 
     def join(self, most: int) -> None:
-        """Merge adjacent unreleased segments if the merge frees much memory compared with their size.
-
-        The merged segment has at most ``most`` bytes.
-        """
+        """Merge adjacent unreleased segments, to at most ``most`` bytes, if this frees much memory for their size."""
         place = 0
         while place < len(self.segments) - 2:  # calls are still added to the last segment
             size = self.segments[place].bytes + self.segments[place + 1].bytes

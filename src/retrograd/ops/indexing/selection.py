@@ -88,7 +88,7 @@ def _in_dtype(value: object, dtype: DType) -> Any:
 
 @operator(namespace="Tensor", name="where")
 def _where_method(self: Tensor, condition: Tensor, other: Operand) -> Tensor:
-    """``self if condition else other``, elementwise: ``where(condition, self, other)``.
+    """``self if condition else other``, elementwise: ``where`` with this Tensor as its second argument.
 
     Derivative: self: ``g`` where the condition is True, else 0. other: ``g`` where it is False, else 0.
     Dtype: any; the result has PyTorch's result type of self and other.

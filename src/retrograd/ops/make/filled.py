@@ -127,7 +127,7 @@ def empty(
     requires_grad: bool = False,
     **keywords: Size,
 ) -> Tensor:
-    """A Tensor with uninitialized elements.
+    """``out[i]`` is uninitialized.
 
     Shape: ``empty(2, 3)`` and ``empty((2, 3))`` are of shape (2, 3).
 
@@ -294,7 +294,7 @@ def new_empty(
     requires_grad: bool = False,
     **keywords: Size,
 ) -> Tensor:
-    """A Tensor with uninitialized elements, in the dtype and device of this Tensor.
+    """``out[i]`` is uninitialized, in the dtype and device of this Tensor.
 
     >>> rg.zeros(1).new_empty(2, 3).shape
     (2, 3)

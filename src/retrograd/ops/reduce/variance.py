@@ -124,8 +124,8 @@ def var(
     """``sum_i |x_i - mean|^2 / (n - correction)`` over all dimensions, one, or several.
 
     Derivative: ``2 g (x - mean) / (n - correction)``. Where ``correction`` is ``n`` or more, the variance is infinite
-    and the derivative is PyTorch's: over all elements infinite (NaN at the mean), along dimensions the derivative of the
-    formula.
+    and the derivative is PyTorch's: over all elements infinite (NaN at the mean), along dimensions the derivative of
+    the formula.
 
     Args:
         dim: a dimension or several, all of them by default; a bool is interpreted as ``unbiased``.
@@ -283,8 +283,8 @@ def _observation_weights(fweights: Tensor | None, aweights: Tensor | None, obser
 def corrcoef(input: Operand) -> Tensor:
     """``R_ij = C_ij / sqrt(C_ii C_jj)``: the correlation coefficients of the rows, from their covariances ``C``.
 
-    Derivative: the derivative of the formula; NaN for a row with deviation 0. For real numbers it is 0 where rounding made
-    a coefficient exceed 1.
+    Derivative: the derivative of the formula; NaN for a row with deviation 0. For real numbers it is 0 where rounding
+    made a coefficient exceed 1.
 
     Raises:
         RuntimeError: the input has more than 2 dimensions, or holds bools.

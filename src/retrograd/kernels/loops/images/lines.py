@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from llvmlite import ir
 from numba import types
@@ -13,11 +13,17 @@ from numba.extending import intrinsic
 from ...tiles.tiles import BYTES, HALF, WORD, first_lanes, masked_load
 from .convolution import LANES
 
-if TYPE_CHECKING:
-    from numba.core.base import BaseContext
+
+class _Context(Protocol):
+    """The methods of Numba's contexts that this module calls."""
+
+    def make_array(self, kind: object) -> Callable[..., ir.Value]: ...
+    def get_value_type(self, kind: object) -> ir.Type: ...
+    def get_abi_sizeof(self, kind: ir.Type) -> int: ...
+    def get_dummy_value(self) -> ir.Value: ...
 
 
-def _pointer(context: BaseContext, builder: ir.IRBuilder, kind: object, array: ir.Value, at: ir.Value) -> ir.Value:
+def _pointer(context: _Context, builder: ir.IRBuilder, kind: object, array: ir.Value, at: ir.Value) -> ir.Value:
     return builder.gep(context.make_array(kind)(context, builder, array).data, [at])
 
 
@@ -31,7 +37,7 @@ def _copy(
     """
 
     def generate(
-        context: BaseContext, builder: ir.IRBuilder, signature: object, arguments: Sequence[ir.Value]
+        context: _Context, builder: ir.IRBuilder, signature: object, arguments: Sequence[ir.Value]
     ) -> ir.Value:
         into, at, given, begin, numbers = arguments
         size = context.get_abi_sizeof(context.get_value_type(target.dtype))
@@ -64,7 +70,7 @@ def _on_lanes(adds: bool) -> Callable[..., None]:
     @intrinsic
     def write(typing_context: object, target: types.Array, at: object, source: types.Array, place: object) -> object:
         def generate(
-            context: BaseContext, builder: ir.IRBuilder, signature: object, arguments: Sequence[ir.Value]
+            context: _Context, builder: ir.IRBuilder, signature: object, arguments: Sequence[ir.Value]
         ) -> ir.Value:
             into, at, given, begin = arguments
             number = context.get_value_type(target.dtype)

@@ -99,8 +99,8 @@ def cosine_embedding_loss(
 ) -> Tensor:
     """``1 - cos(x1, x2)`` where the target is 1, ``max(0, cos(x1, x2) - margin)`` where it is -1.
 
-    Derivative: the derivative of the formula, at the kink the derivative from above; finite at zero vectors, since 1e-12 is
-    added to squared norms.
+    Derivative: the derivative of the formula, at the kink the derivative from above; finite at zero vectors, since
+    1e-12 is added to squared norms.
     Shape: inputs ``(N, D)`` or ``(D,)``, target ``(N,)`` or 0-d; the result is 0-d, or with reduction ``"none"`` has
     the target's shape.
 

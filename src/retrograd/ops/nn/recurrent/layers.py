@@ -241,8 +241,8 @@ def rnn_relu(
 ) -> tuple[Tensor, Tensor]:
     """Layers of ``h' = relu(W_ih x + b_ih + W_hh h + b_hh)`` over a sequence.
 
-    Derivative: the derivative of the steps, by backpropagation through time, for every floating argument; the derivative
-    of relu at 0 is 0.
+    Derivative: the derivative of the steps, by backpropagation through time, for every floating argument; the
+    derivative of relu at 0 is 0.
 
     Source: Le, Jaitly, Hinton, "A simple way to initialize recurrent networks of rectified linear units", 2015.
 
