@@ -1327,7 +1327,7 @@ def tensorinv(A: Operand, ind: builtins.int = 2) -> Tensor:
 
     Args:
         A: the coefficients.
-        ind: the number of dimensions in ``*b``.
+        ind: the number of leading dimensions of A that belong to b.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
@@ -1347,7 +1347,7 @@ def tensorinv(*, input: Operand, ind: builtins.int = 2) -> Tensor:
 
     Args:
         A: the coefficients.
-        ind: the number of dimensions in ``*b``.
+        ind: the number of leading dimensions of A that belong to b.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.

@@ -11,7 +11,7 @@ class DataParallel(Module):
     """PyTorch's ``DataParallel`` on one device; the results are the same.
 
     Args:
-        module: the module, registered as the submodule ``module``; state dict names begin with ``module.``.
+        module: the module, registered as the submodule ``module``, whose name begins all names of the state dict.
         device_ids: ignored; for compatibility.
 
     >>> import retrograd as rg

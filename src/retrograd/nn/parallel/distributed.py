@@ -112,7 +112,7 @@ class DistributedDataParallel(Module):
     Rank 0's parameters and buffers are broadcast at construction, and buffers again before each call in training.
 
     Args:
-        module: the module, registered as the submodule ``module``; state dict names begin with ``module.``.
+        module: the module, registered as the submodule ``module``, whose name begins all names of the state dict.
         device_ids, output_device, dim: ignored; for compatibility. The module stays on its device.
         broadcast_buffers: broadcast rank 0's buffers before each call in training.
         process_group: the participating ranks; all by default.

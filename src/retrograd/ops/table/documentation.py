@@ -168,7 +168,7 @@ def like(*others: object, raises: str = "", source: bool = False) -> Callable[[D
         others: functions and classes; an argument that the docstring does not describe gets the description in the
             first of these docstrings that has one.
         raises: names of exceptions, separated by commas, whose descriptions are also copied.
-        source: also copy the section ``Source:``.
+        source: also copy the section of the source.
 
     >>> @like(complete)
     ... def complete_functions(names, arguments):

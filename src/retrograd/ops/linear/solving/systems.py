@@ -201,7 +201,7 @@ def tensorinv(A: Operand, ind: int = 2) -> Tensor:
     Shape: A (*b, *x) with as many elements in b as in x; X is (*x, *b).
 
     Args:
-        ind: the number of dimensions in ``*b``.
+        ind: the number of leading dimensions of A that belong to b.
 
     Raises:
         RuntimeError: A is not square, or ``ind`` is not positive.
