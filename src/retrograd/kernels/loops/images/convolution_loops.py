@@ -108,7 +108,7 @@ def _unpad(image, plane, row, window, x):
 
 @_part
 def _unroll(image, window, rows, height, columns, at):
-    """Write the columns of ``rows`` rows of windows from column ``at`` on, of which ``height`` rows are unrolled."""
+    """Write ``rows`` rows of windows as columns, from column ``at`` on, with ``height`` rows of each window."""
     kernel, stride, _, dilation, out = window
     number = 0
     for c in range(len(image)):
