@@ -18,7 +18,7 @@ from ..records import Records
 from .findings import Finding, report, to_json
 from .kinds import KINDS, Case, Found, Kind, finding
 from .observing import Enough, Observation
-from .probes.proof import prove, sentence, undisturbed
+from .probes.proof import lengthened, prove, sentence, undisturbed
 from .probes.replay import Edit
 from .rules import ORDER
 from .rules.gradients import first_bad
@@ -341,8 +341,10 @@ def _repeats(kind: Kind, found: Found, earlier: Kind, other: Found) -> bool:
 def _with_proof(case: Case, one: Kind, found: Found, first: bool) -> Finding:
     curves, said = found.curves, ""
     if curves is not None:
-        curves = curves.compared()
-        said = sentence(found.edit or Edit("with the edit"), curves)
+        edit, curves = found.edit or Edit("with the edit"), curves.compared()
+        if first:
+            curves = lengthened(case.run, case.program, edit, case.budget, curves)
+        said = sentence(edit, curves)
     elif found.edit is not None and first and not case.budget.spent:
         edit = found.edit
         proof = case.attempt("proof", lambda case: prove(case.run, case.program, edit, case.budget))

@@ -52,6 +52,7 @@ def compare(run: Run, program: Program | None, edit: Edit, budget: Budget, steps
     """Return the losses with and without an edit; those without are measured by the edited loss and by their own."""
     if program is None:
         return None
+    budget.allow(2 * steps)  # the curves are the proof if the edit helps
     most = budget.share(2, steps)
     try:
         fixed = train(run, program, edit.changes, edit.changes, edit.options, "", edit, budget, most=most)
@@ -63,6 +64,14 @@ def compare(run: Run, program: Program | None, edit: Edit, budget: Budget, steps
     short = len(fixed) < 3 or len(plain) < 3 and math.isfinite(plain[-1])
     own = [] if repr(own) == repr(plain) else own  # repr, since NaN != NaN
     return None if short else Curves(fixed, plain, own).compared()
+
+
+def lengthened(run: Run, program: Program | None, edit: Edit, budget: Budget, curves: Curves) -> Curves:
+    """Return the curves of an edit over ``STEPS`` steps, if a question had fewer steps left and they show the same."""
+    if len(curves.plain) > STEPS or not math.isfinite(curves.fixed[-1]) or not math.isfinite(curves.plain[-1]):
+        return curves
+    longer = compare(run, program_of(run, edit.of) if edit.of is not None else program, edit, budget)
+    return longer if longer is not None and len(longer.plain) > len(curves.plain) and better(longer) else curves
 
 
 def sentence(edit: Edit, curves: Curves) -> str:

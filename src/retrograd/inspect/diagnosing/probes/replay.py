@@ -285,6 +285,7 @@ class Budget:
     def __init__(self, run: Run) -> None:
         self.remaining = QUESTION_STEPS + PROOF_STEPS
         self.reserved = PROOF_STEPS
+        self.spent = False  # whether a step was refused
         self._end = time.process_time() + max(_MOST_SECONDS, 4 * self.remaining * run.seconds / max(1, run.count))
 
     def share(self, count: int, most: int) -> int:
@@ -298,13 +299,10 @@ class Budget:
     def release(self) -> None:
         """Allow the steps that were reserved."""
         self.reserved = 0
+        self.spent = not self.remaining
 
     def take(self) -> bool:
-        """Take one step; return False if none is left."""
-        self.remaining -= 1
+        """Take one step; return False if only reserved steps are left."""
+        self.spent = self.remaining <= self.reserved or time.process_time() > self._end
+        self.remaining -= not self.spent
         return not self.spent
-
-    @property
-    def spent(self) -> bool:
-        """Whether no step is left, except reserved ones."""
-        return self.remaining < self.reserved or time.process_time() > self._end

@@ -15,8 +15,8 @@ from ...record import Record
 from ..findings import figure
 from ..kinds import LOSSES, Case, Found, HasPlace, Place, kind
 from ..own_updates import OwnUpdate
-from ..probes.proof import better, compare
-from ..probes.replay import Curves, Edit
+from ..probes.proof import STEPS, better, compare, train
+from ..probes.replay import NOTHING, Curves, Edit
 from ..run import Optimized, Run
 from ..step_recorder import Array, Call, Source, Step
 from .growth.rates import largest_step
@@ -261,12 +261,16 @@ def _with_zero_grad(case: Case, x: Optimized) -> tuple[Edit, Curves | None, str]
     """
     first = Edit("with zero_grad()", without="carry")
     curves = compare(case.run, case.program, first, case.budget)
-    if curves is not None and not better(curves) and x is case.main and x.rates:
+    program = case.program
+    if program is not None and curves is not None and not better(curves) and x is case.main and x.rates:
         for factor in (10.0, 100.0):
             rate = figure(max(x.rates) * factor)
             edit = replace(first, text=f"with zero_grad() and lr={rate}", options={"lr": factor})
-            tried = compare(case.run, case.program, edit, case.budget)
-            if tried is not None and better(tried):
+            case.budget.allow(STEPS)
+            most = case.budget.share(1, STEPS)
+            fixed = train(case.run, program, NOTHING, NOTHING, edit.options, "", edit, case.budget, most=most)
+            tried = curves._replace(fixed=fixed).compared()
+            if better(tried):
                 return edit, tried, f", and raise the rate to {rate}: sums of gradients have acted as a larger rate"
     return first, curves, ""
 
