@@ -30,7 +30,7 @@ ifneq ($(filter true 1,$(CI) $(WITH_TORCH)),)
 COMPARE := $(VENV)/compare.stamp
 endif
 
-.PHONY: demo test slow lowest packages lint types docs bench kernels wheel clean
+.PHONY: demo test slow lowest uncompiled packages lint types docs bench kernels wheel clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/demo.stamp
@@ -72,6 +72,14 @@ lowest: export OMP_NUM_THREADS = 1
 lowest: export OPENBLAS_NUM_THREADS = 1
 lowest: $(VENV)/lowest.stamp
 	$(LOWEST)/bin/python $(PYTEST) -m "not slow" --every 3 $(ON_LIBRARIES)
+
+# Tests of compiled loops, as `make test` runs them in a checkout without `make kernels`: they have to pass there, or to
+# say that they need the library. They are in the files that import something of kernels.
+uncompiled: export OMP_NUM_THREADS = 1
+uncompiled: export OPENBLAS_NUM_THREADS = 1
+uncompiled: $(VENV)/dev.stamp $(COMPARE)
+	$(BIN)/python $(PYTEST) -m "not slow" --without-library $(if $(PART),--part $(PART)) \
+		$$(grep -rlE --include='test_*.py' '^(from|import) .*\bkernels\b' tests)
 
 # Programs of packages that need torch, in an environment where Retrograd is installed under this name.
 PACKAGES := $(VENV)/packages

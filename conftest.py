@@ -24,6 +24,7 @@ from retrograd.core.arrays.devices import get_default_device, set_default_device
 from retrograd.core.arrays.dtypes import get_default_dtype, set_default_dtype
 from retrograd.core.graph.modes import modes
 from retrograd.core.tensor import tensor as tensor_module
+from retrograd.kernels.runtime import library
 from retrograd.nn import functional as F
 
 # Rooms that stand on a library as a whole: their doctests need it.
@@ -61,11 +62,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """``--long``: the programs in tests/attack run for two minutes each, and all drawn programs and cases are tried.
 
     ``--every N``: of the cases of each test, each N-th one runs. ``--part K/N``: of the cases of each test that has at
-    least six, the K-th and each N-th after it run.
+    least six, the K-th and each N-th after it run. ``--without-library``: the tests run as in a checkout without
+    compiled loops, but processes that they start find the library.
     """
     parser.addoption("--long", action="store_true", help="attack for minutes, and try more programs drawn at random")
     parser.addoption("--every", type=int, default=1, metavar="N", help="run each N-th case of each test")
     parser.addoption("--part", default="1/1", metavar="K/N", help="run the K-th of N parts of tests with many cases")
+    parser.addoption("--without-library", action="store_true", help="find no library of compiled loops")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--without-library"):
+        library.folders = list
 
 
 @pytest.fixture(scope="session", autouse=True)
