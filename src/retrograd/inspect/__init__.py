@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from .explaining import explain as explain
     from .guarding import guard as guard
     from .profiling import profile as profile
-    from .records import trace as trace
     from .stepping import step as step
+    from .tracing import trace as trace
     from .watching.watch import watch as watch
 
 # The module of each public name. No module has the name of a function, since its import would replace the function.
@@ -32,7 +32,7 @@ _MODULES = {
     "guard": "guarding",
     "profile": "profiling",
     "step": "stepping",
-    "trace": "records",
+    "trace": "tracing",
     "tree": "drawing.tree",
     "watch": "watching.watch",
 }

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from ...core.arrays.fp_warnings import silent
-from ..records import Records
+from ..tracing import Records
 from .findings import Finding, report, to_json
 from .kinds import KINDS, Case, Found, Kind, finding
 from .observing import Enough, Observation

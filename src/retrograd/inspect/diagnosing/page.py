@@ -21,7 +21,7 @@ from ..drawing.picture import Picture, Vertex
 from ..drawing.record_picture import forward_records, traced_picture
 from ..drawing.training_steps import Step
 from ..pages.template import asset, json_inside
-from ..records import Records
+from ..tracing import Records
 from .backward_norms import visited
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..pages.template import framed
-from ..records import Records
+from ..tracing import Records
 from .formats.svg import summary, svg_of
 from .formats.text import dot_of, mermaid_of
 from .gradients import usual_norm

@@ -12,7 +12,7 @@ from itertools import takewhile
 from operator import attrgetter
 
 from ..record import Departure, Input, Record
-from ..records import Records
+from ..tracing import Records
 from .figures import byte_text, number, shape_text, short_shape
 from .graph_picture import add_record_details, kind_of
 from .picture import Edge, Picture, Vertex

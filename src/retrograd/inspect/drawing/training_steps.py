@@ -11,8 +11,8 @@ from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 from ..record import Departure, Record
-from ..records import Records
 from ..statistics import Statistics
+from ..tracing import Records
 from .graph_picture import norm_of
 
 _MOST = 60  # steps whose gradients are kept

@@ -13,8 +13,8 @@ from ...core.graph.backward import root_cotangents
 from ...core.graph.nodes import edge_of, reachable
 from ...core.tensor.tensor import Tensor
 from ..names import leaf_names
-from ..records import recorders
 from ..stepping.stepper import check_graph, leaves_below, refuse_batched
+from ..tracing import recorders
 from .explanation import Explanation
 from .flow import Flow
 from .freed_graph import FreedGraphExplanation

@@ -18,8 +18,8 @@ from ...core.graph.backward import as_array
 from ...core.graph.nodes import Node, edge_of
 from ...core.tensor.tensor import Tensor
 from ...nn.parameter import Parameter
-from ..records import recorders, site_of
 from ..table import columns_of_terminal
+from ..tracing import recorders, site_of
 from .flow import Flow, PathObserver, Root
 from .labels import call_of, distinct, line_of
 from .loss_terms import NoExamples, examples, number_of_examples, terms

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from ...core.errors import describe
 from ...core.graph.nodes import Node
-from ..records import site_of
+from ..tracing import site_of
 
 
 def line_of(node: Node) -> str:

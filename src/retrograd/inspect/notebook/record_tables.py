@@ -13,9 +13,9 @@ from ..drawing.figures import Figures, byte_text, number, numbers_of
 from ..drawing.gradients import LOOKS, level, reference
 from ..drawing.graph_picture import is_mask, norm_of
 from ..record import Record
-from ..records import Groups, Records
 from ..stepping.events import Event, summary
 from ..table import duration, output_of, percent
+from ..tracing import Groups, Records
 from .heatmap import heat_map, plane
 
 MOST = 200  # operators in a table

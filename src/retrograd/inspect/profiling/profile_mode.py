@@ -12,7 +12,7 @@ from ...core.graph.modes import Mode, modes
 from ...core.source_location import user_frame
 from ..pages.template import framed
 from ..recorder import own
-from ..records import Grouping, Groups, Records
+from ..tracing import Grouping, Groups, Records
 from . import export, listing, page
 from .profiler import Profiled, Profiler
 

@@ -15,7 +15,7 @@ from ...core.tensor.tensor import Tensor, is_dense
 from ..memory import owner_of
 from ..record import Record
 from ..recorder import Recorder, is_layered, own
-from ..records import Records
+from ..tracing import Records
 from .live_arrays import LiveArrays, Part
 from .outside_time import OutsideTime, Stack, is_loading
 

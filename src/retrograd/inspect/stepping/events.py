@@ -18,7 +18,7 @@ from ...core.graph.nodes import Node, edge_of
 from ...core.missing_names import repr_html
 from ...core.tensor.storage import Storage, Token
 from ...core.tensor.tensor import Tensor, new_tensor
-from ..records import site_of
+from ..tracing import site_of
 from .formulas import formula, worked_element
 from .rule_source import input_names, names_read, rule_source, user_function, values_read
 

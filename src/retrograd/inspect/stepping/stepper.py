@@ -16,7 +16,7 @@ from ...core.tensor.tensor import Tensor, new_tensor
 from ...ops.table.documentation import like
 from ..names import leaf_names
 from ..pages.template import framed
-from ..records import recorders
+from ..tracing import recorders
 from .events import Event
 
 if TYPE_CHECKING:
