@@ -71,7 +71,7 @@ class memory_budget(Mode):
 
     Attributes:
         peak: the maximum number of bytes held.
-        narrowed: the number of operators whose saved values were kept in bfloat16.
+        halved: the number of operators whose saved values were kept in bfloat16.
         recomputations: the number of repeated calls.
         seconds: the time of the repeated calls.
 
@@ -104,7 +104,7 @@ class memory_budget(Mode):
             raise ValueError(f"memory_budget: saved_dtype must be retrograd.bfloat16 or None, got {saved_dtype!r}")
         self.saved_dtype = saved_dtype
         self.peak = 0
-        self.narrowed = 0
+        self.halved = 0
         self.recomputations = 0
         self.seconds = 0.0
 

@@ -63,7 +63,7 @@ class Budget(Protocol):
 
     limit: int
     saved_dtype: DType | None
-    narrowed: int
+    halved: int
     peak: int
     recomputations: int
     seconds: float

@@ -36,8 +36,8 @@ from ...core.graph.plan import Plan
 from ...core.tensor.storage import Storage, Token, storage_of
 from ...core.tensor.tensor import Tensor
 from .cuts import MASK, SHIFT, Cuts
+from .halving import External, Halved, View, halve_node, halved_external
 from .ledger import Budget, Ledger, Memory
-from .narrow import External, Narrowed, View, narrow_node, narrowed_external
 from .recipes import Call, Recreatable, Source, Value, is_value, must_run, producer, recreated, saved_places
 
 LESSONS = 8  # the number of latest segments from which the places of the next cuts are learned
@@ -55,7 +55,7 @@ class Segment:
     """A part of the tape: its nodes, and the values of earlier segments that their calls read."""
 
     __slots__ = (
-        "__weakref__", "bytes", "closed", "externals", "gain", "narrowed", "nodes", "number", "outside", "pool",
+        "__weakref__", "bytes", "closed", "externals", "gain", "halved", "nodes", "number", "outside", "pool",
         "released", "size", "unsaved",
     )  # fmt: skip
 
@@ -67,7 +67,7 @@ class Segment:
         self.bytes = 0  # bytes that its nodes saved, without the externals, whether freed or not
         self.closed = False
         self.released = False
-        self.narrowed = False
+        self.halved = False
         self.outside: int | None = None  # the result of ``external_bytes``, until an external is added
         self.number = next(pool.numbers)  # a new number whenever the segment is merged with the next one
         self.gain: tuple[int, int] | None = None  # the next segment's number, and the bytes that a merge with it frees
@@ -189,21 +189,21 @@ class Pool(Ledger):
                         segment.unsaved.remove(memory.key)
         call.held = tuple(held)
 
-    def narrow(self, segment: Segment) -> None:
+    def halve(self, segment: Segment) -> None:
         """Keep what the nodes of a segment saved, and its externals, in bfloat16."""
-        segment.closed = segment.narrowed = True
+        segment.closed = segment.halved = True
         for call, node in segment.calls():
             skipped = not call.held or call is self.visited or call is self.target or type(node.saved) is not tuple
-            if not skipped and (saved := narrow_node(self, node, partial(self.restored, call))):
+            if not skipped and (saved := halve_node(self, node, partial(self.restored, call))):
                 self.recount(call, saved, range(len(saved)))
                 for budget in self.budgets:
-                    budget.narrowed += 1
+                    budget.halved += 1
         for value, external in segment.externals.items():
-            segment.externals[value] = narrowed_external(self, external, segment.unsaved)
+            segment.externals[value] = halved_external(self, external, segment.unsaved)
         segment.outside = segment.gain = None
 
     def restored(self, call: Call, node: Node) -> None:
-        """Count the saved values of a node that were narrowed before."""
+        """Count the saved values of a node that were halved before."""
         with self.lock:
             self.recount(call, node.saved, saved_places(node.plan))
             if self.bytes > self.limit:
@@ -234,7 +234,7 @@ class Pool(Ledger):
             call = None if node is None else node.recipe
             if node is None or call is None or not call.held:
                 continue
-            if call is not self.visited and call is not self.target and type(node.saved) in (tuple, Narrowed):
+            if call is not self.visited and call is not self.target and type(node.saved) in (tuple, Halved):
                 call.strip(node)
             elif node.saved is not None:
                 continue
@@ -275,7 +275,7 @@ class Pool(Ledger):
         one.nodes += two.nodes
         one.bytes += two.bytes
         one.released = one.released and two.released
-        one.narrowed = one.narrowed and two.narrowed
+        one.halved = one.halved and two.halved
         for value, external in two.externals.items():
             if producer(value).segment is one or value in one.externals:
                 self.drop(external[2])
@@ -313,8 +313,8 @@ class Pool(Ledger):
             return
         if any(budget.saved_dtype is not None for budget in self.budgets):
             for segment in segments[: end - 1]:
-                if not segment.released and not segment.narrowed:
-                    self.narrow(segment)
+                if not segment.released and not segment.halved:
+                    self.halve(segment)
                     if self.bytes <= goal:
                         return
         before = self.fixed + sum([segment.external_bytes() for segment in segments[:start]])

@@ -6,7 +6,7 @@ import pytest
 import retrograd as rg
 from retrograd import nn
 from retrograd.core.graph.nodes import Node
-from retrograd.func.memory.narrow import Narrowed, View
+from retrograd.func.memory.halving import Halved, View
 from retrograd.func.memory.recipes import Call
 
 pytest.importorskip("ml_dtypes")
@@ -60,7 +60,7 @@ def bytes_of(loss):
         met.add(node.sequence)
         nodes += node.parents
         saved = node.saved.partial if isinstance(node.saved, Call) else node.saved
-        for value in saved.values if isinstance(saved, Narrowed) else saved or ():
+        for value in saved.values if isinstance(saved, Halved) else saved or ():
             array = value.half.array if isinstance(value, View) else value
             if isinstance(array, np.ndarray):
                 found[id(owner(array))] = array.nbytes
@@ -74,7 +74,7 @@ def test_saved_values_in_bfloat16_make_room_without_recomputing(model):
         budget = rg.memory_budget(int(share * whole.peak), rg.bfloat16)
         found_loss, found, found_held = gradients(model, budget)
         assert found_loss == loss, "results are exact"
-        assert budget.peak <= share * whole.peak and budget.narrowed > 0
+        assert budget.peak <= share * whole.peak and budget.halved > 0
         assert (budget.recomputations > 0) is recomputes
         if not recomputes:
             assert found_held <= share * held
@@ -82,7 +82,7 @@ def test_saved_values_in_bfloat16_make_room_without_recomputing(model):
         assert 0 < max(errors) < 3e-2
     exact = rg.memory_budget(int(0.8 * whole.peak))
     _, found, _ = gradients(model, exact)
-    assert exact.recomputations > 0 and exact.narrowed == 0
+    assert exact.recomputations > 0 and exact.halved == 0
     assert all((a == b).all() for a, b in zip(found, wanted, strict=True))
 
 
@@ -91,7 +91,7 @@ def test_a_gradient_is_that_of_the_rounded_value():
     leaves = [rg.randn(4096, requires_grad=True) for _ in range(40)]
     with rg.memory_budget(30 * 4096 * 4, rg.bfloat16) as budget:
         sum((x * 3).square().sum() for x in leaves).backward()
-    assert budget.narrowed > 0 and budget.recomputations == 0
+    assert budget.halved > 0 and budget.recomputations == 0
     rounded = 0
     for x in leaves:
         y = (x.detach() * 3).array
@@ -100,7 +100,7 @@ def test_a_gradient_is_that_of_the_rounded_value():
         kept = (x.grad.array == 2 * narrow * 3).all()
         assert kept or (x.grad.array == 2 * y * 3).all()
         rounded += kept
-    assert rounded == budget.narrowed
+    assert rounded == budget.halved
 
 
 def test_a_retained_graph_gives_the_same_gradients_again(model):
@@ -115,7 +115,7 @@ def test_a_retained_graph_gives_the_same_gradients_again(model):
         loss = (model(rg.randn(96, 128)) * rg.randn(96, 128)).mean()
         first = rg.autograd.grad(loss, list(model.parameters()), create_graph=True)
         sum(g.square().sum() for g in first).backward()
-    assert budget.narrowed > 0
+    assert budget.halved > 0
     assert all(np.isfinite(p.grad.array).all() for p in model.parameters())
 
 
@@ -125,7 +125,7 @@ def test_float64_stays_exact(model):
     _, wanted, _ = gradients(model, whole, dtype=rg.float64)
     budget = rg.memory_budget(int(0.6 * whole.peak), rg.bfloat16)
     _, found, _ = gradients(model, budget, dtype=rg.float64)
-    assert budget.narrowed == 0 and budget.recomputations > 0
+    assert budget.halved == 0 and budget.recomputations > 0
     assert all((a == b).all() for a, b in zip(found, wanted, strict=True))
 
 

@@ -16,11 +16,11 @@ from ...core.graph.nodes import Node
 from .ledger import Half, Ledger, Memory
 from .recipes import saved_places
 
-SMALL = 1024  # bytes of an array below which it is not narrowed
+SMALL = 1024  # bytes of an array below which it is not halved
 
 
 class View(NamedTuple):
-    """A view of a narrowed array, or the whole array."""
+    """A view of a halved array, or the whole array."""
 
     half: Half
     offset: int
@@ -39,7 +39,7 @@ class View(NamedTuple):
 External = tuple[Array | View, object, Memory]  # the value, the Storage that protects it, and its memory
 
 
-class Narrowed:
+class Halved:
     """Takes the place of the saved values of a node (see ``Released`` in core/graph/nodes.py)."""
 
     __slots__ = ("_node", "_restored", "values")
@@ -55,25 +55,25 @@ class Narrowed:
             self._restored(node)
 
 
-def narrow_node(ledger: Ledger, node: Node, restored: Callable[[Node], None]) -> list[object]:
-    """Keep what a node saved in bfloat16, until it is restored; return all that it holds, if an array was narrowed."""
+def halve_node(ledger: Ledger, node: Node, restored: Callable[[Node], None]) -> list[object]:
+    """Keep what a node saved in bfloat16, until it is restored; return all that it holds, if an array was halved."""
     places, halves = saved_places(node.plan), list[object]()
 
-    def narrowed(array: Array) -> object:
+    def halved(array: Array) -> object:
         view = _view(ledger, array)
         if view is None:
             return array
         halves.append(view.half.array)
         return view
 
-    values = [_map(value, ndarray, narrowed) if place in places else value for place, value in enumerate(node.saved)]
+    values = [_map(value, ndarray, halved) if place in places else value for place, value in enumerate(node.saved)]
     if not halves:
         return []
-    node.saved = Narrowed(node, values, restored)
+    node.saved = Halved(node, values, restored)
     return halves + values
 
 
-def narrowed_external(ledger: Ledger, external: External, unsaved: set[int]) -> External:
+def halved_external(ledger: Ledger, external: External, unsaved: set[int]) -> External:
     """Return an external of a segment in bfloat16, if that frees memory."""
     array, storage, memory = external
     view = _view(ledger, array) if isinstance(array, ndarray) else None
@@ -89,7 +89,7 @@ def narrowed_external(ledger: Ledger, external: External, unsaved: set[int]) -> 
 
 
 def _view(ledger: Ledger, array: Array) -> View | None:
-    """Return a view of a narrowed array; None if that would free no memory, or the array is not float32."""
+    """Return a view of a halved array; None if that would free no memory, or the array is not float32."""
     memory = ledger.memory_of(array)
     whole = memory()
     if memory.fixed or memory.user is not None or array.dtype != float32 or array.nbytes < SMALL:
