@@ -33,8 +33,8 @@ def test_a_primitive_declares_how_it_takes_bfloat16():
 
     x, w = rg.ones(2, dtype=rg.bfloat16), rg.ones(2)
     dtypes = [
-        str(apply(Primitive("scaled", forward, "x w", narrow=narrow), (x, w), {}).array.dtype)
-        for narrow in ("rounded", "first", "native")
+        str(apply(Primitive("scaled", forward, "x w", bfloat16=how), (x, w), {}).array.dtype)
+        for how in ("rounded", "first", "native")
     ]
     assert seen == ["float32", "float32", "bfloat16"]
     assert dtypes == ["float32", "bfloat16", "float32"]

@@ -411,7 +411,7 @@ def check_mutation(operator: Operator, case: Case) -> None:
                 assert_close(g, h, EXACT, what)
 
 
-CLONE = Primitive("clone", lambda x: x.copy(), "x", [lambda g: g], narrow="native")
+CLONE = Primitive("clone", lambda x: x.copy(), "x", [lambda g: g], bfloat16="native")
 
 
 def aliased(x: Tensor, y: Tensor) -> bool:

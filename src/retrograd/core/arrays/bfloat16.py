@@ -68,16 +68,16 @@ def wide(value: Any) -> Any:
     return value
 
 
-def _narrow(value: Any) -> Any:
+def _rounded(value: Any) -> Any:
     if type(value) is tuple:
-        return tuple(map(_narrow, value))
+        return tuple(map(_rounded, value))
     return cast(value, _dtype[0]) if getattr(value, "dtype", None) == float32 else value
 
 
 def _widen(primitive: Primitive) -> None:
     """Wrap the functions of a primitive so that they accept bfloat16 arrays."""
     primitive.plans.clear()
-    if primitive.view or primitive.narrow == "native" or getattr(primitive.forward, "traced", False):
+    if primitive.view or primitive.bfloat16 == "native" or getattr(primitive.forward, "traced", False):
         return
     primitive.forward = _widened_forward(primitive)
     if primitive.write is not None:
@@ -85,18 +85,18 @@ def _widen(primitive: Primitive) -> None:
 
 
 def _has(arrays: tuple[object, ...]) -> bool:
-    narrow = _dtype[0]
-    return any(getattr(array, "dtype", None) is narrow for array in arrays)
+    own = _dtype[0]
+    return any(getattr(array, "dtype", None) is own for array in arrays)
 
 
 def _all_have(arrays: tuple[object, ...]) -> bool:
-    narrow = _dtype[0]
-    return all(getattr(array, "dtype", None) is narrow for array in arrays)
+    own = _dtype[0]
+    return all(getattr(array, "dtype", None) is own for array in arrays)
 
 
 def _widened_forward(primitive: Primitive) -> Callable[..., object]:
     forward, halves, residuals = primitive.forward, primitive.halves, bool(primitive.residuals)
-    first = primitive.narrow == "first"
+    first = primitive.bfloat16 == "first"
 
     @wraps(forward)
     def forward_in_float32(*arrays: object, **params: object) -> object:
@@ -109,8 +109,8 @@ def _widened_forward(primitive: Primitive) -> Callable[..., object]:
         if any(getattr(array, "dtype", None) == float32 for array in deciding):
             return out
         if residuals:
-            return (_narrow(out[0]), *out[1:])
-        return _narrow(out)
+            return (_rounded(out[0]), *out[1:])
+        return _rounded(out)
 
     return forward_in_float32
 
@@ -126,14 +126,14 @@ def _widened_write(write: Callable[..., object]) -> Callable[..., None]:
         if result is not out:
             out[...] = result
 
-    write_in_float32.narrow = write  # type: ignore[attr-defined]
+    write_in_float32.unwidened = write  # type: ignore[attr-defined]
     return write_in_float32
 
 
 def write_for(primitive: Primitive, arrays: tuple[object, ...]) -> Any:
     """Return the primitive's in-place form for these arrays: the unwrapped function if none is bfloat16."""
-    narrow = getattr(primitive.write, "narrow", None)
-    return primitive.write if narrow is None or _has(arrays) else narrow
+    unwidened = getattr(primitive.write, "unwidened", None)
+    return primitive.write if unwidened is None or _has(arrays) else unwidened
 
 
 def _widened_rule(rule: Callable[..., object], primitive: Recordable) -> Callable[..., object]:

@@ -70,14 +70,14 @@ class Primitive:
         shaped: True if the result's shape and dtype follow from the inputs', or ``shaped(make, *arrays, **params)``
             that returns ``make(shape, dtype)``, for meta tensors; False if the shape depends on elements.
         by_rows: like ``shaped=True``; elements depend on all elements of the first input along ``dim``, as in a sum.
-        narrow: how bfloat16 is computed: ``"rounded"`` from float32, unless an input is float32; rounded if the
+        bfloat16: how results in it are computed: ``"rounded"`` from float32, unless an input is float32; rounded if the
             ``"first"`` input is bfloat16; or ``"native"``, by a forward and ``write`` that accept bfloat16.
         halves: a forward for inputs that are all bfloat16 (without ``promote``, some); rules must accept bfloat16, too.
     """
 
     __slots__ = (
-        "batch", "by_layout", "by_rows", "called", "cheap", "elementwise", "fills", "floats", "forward", "halves",
-        "in_place", "inputs", "joint", "jvp", "jvps", "layout", "name", "narrow", "outputs", "overwrites",
+        "batch", "bfloat16", "by_layout", "by_rows", "called", "cheap", "elementwise", "fills", "floats", "forward",
+        "halves", "in_place", "inputs", "joint", "jvp", "jvps", "layout", "name", "outputs", "overwrites",
         "piecewise_linear", "plain", "plans", "position", "promote", "residuals", "rules", "shaped", "signals", "ufunc",
         "variadic", "view", "wide", "write", "__weakref__",
     )  # fmt: skip
@@ -105,7 +105,7 @@ class Primitive:
         batch: Callable[[Any], Any] | None = None,
         shaped: Callable[..., Any] | bool | None = None,
         by_rows: bool = False,
-        narrow: Literal["rounded", "first", "native"] = "rounded",
+        bfloat16: Literal["rounded", "first", "native"] = "rounded",
         halves: Callable[..., Any] | None = None,
     ) -> None:
         self.name = name
@@ -121,7 +121,7 @@ class Primitive:
         self.cheap = elementwise  # whether the result costs little to compute again (``recomputed``)
         self.in_place: InPlace | None = None  # see the module ``in_place``
         self.batch, self.shaped, self.halves = batch, shaped, halves
-        self.by_rows, self.narrow = by_rows, narrow
+        self.by_rows, self.bfloat16 = by_rows, bfloat16
         self.view, self.outputs = view, outputs
         self.fills = True  # cotangents of outputs without a gradient are passed as zeros, otherwise as None
         self.residuals = tuple(residuals.split())
@@ -214,7 +214,7 @@ class Primitive:
 ZEROS: Primitive = Primitive("zeros", np.zeros_like, "x", [lambda g: ZEROS(g)], elementwise=True)
 
 # Gives a gradient y a history that leads to x, although the value of y does not depend on x.
-_ATTACH = Primitive("attach", lambda y, x: y, "y x", [lambda g: g, lambda g: ZEROS(g)], narrow="native")
+_ATTACH = Primitive("attach", lambda y, x: y, "y x", [lambda g: g, lambda g: ZEROS(g)], bfloat16="native")
 
 
 def attached(g: Tensor, edge: object) -> Tensor:
@@ -260,7 +260,7 @@ def select_plan(index: int) -> Plan:
     return plan
 
 
-_SELECT = Primitive("output", lambda x: x, "x", [lambda g: g], narrow="native")
+_SELECT = Primitive("output", lambda x: x, "x", [lambda g: g], bfloat16="native")
 
 
 # Python overhead dominates the cost of an operator on small arrays. The fast paths below therefore inline

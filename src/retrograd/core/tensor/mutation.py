@@ -169,12 +169,12 @@ def _written_conjugate(g: Array, place: Place) -> Array:
     return MOVE(g.conj(), source=place.base, target=place.view, extent=place.extent).conj()
 
 
-MOVE: Primitive = Primitive("move", _move, "x", [_move_conjugate], narrow="native")
+MOVE: Primitive = Primitive("move", _move, "x", [_move_conjugate], bfloat16="native")
 EXTRACT: Primitive = Primitive("view", _extract, "x", [_embed_conjugate])
-EMBED: Primitive = Primitive("embed", _embed, "x", [_extract_conjugate], narrow="native")
-ERASE: Primitive = Primitive("erase", _erase, "x", [_erase_conjugate], narrow="native")
+EMBED: Primitive = Primitive("embed", _embed, "x", [_extract_conjugate], bfloat16="native")
+ERASE: Primitive = Primitive("erase", _erase, "x", [_erase_conjugate], bfloat16="native")
 OVERWRITE: Primitive = Primitive(
-    "overwrite", _overwrite, "x y", [_erase_conjugate, _written_conjugate], narrow="native"
+    "overwrite", _overwrite, "x y", [_erase_conjugate, _written_conjugate], bfloat16="native"
 )
 
 
@@ -184,7 +184,7 @@ def _write_copy(out: Array, x: Array, y: Array) -> None:
 
 def _replacing(name: str, old: Callable[[Array], Array] | None) -> Primitive:
     return Primitive(
-        name, lambda x, y: y, "x y", [old, lambda g: g], write=_write_copy, overwrites=True, narrow="native"
+        name, lambda x, y: y, "x y", [old, lambda g: g], write=_write_copy, overwrites=True, bfloat16="native"
     )
 
 

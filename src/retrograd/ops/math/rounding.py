@@ -159,7 +159,7 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
     return apply(HEAVISIDE, (x, y), {})
 
 
-NEXTAFTER = elementwise("nextafter", np.nextafter, "x y", None, promote="same", narrow="native")
+NEXTAFTER = elementwise("nextafter", np.nextafter, "x y", None, promote="same", bfloat16="native")
 
 
 @operator(numpy=np.nextafter, differentiable=False, real=True)

@@ -56,7 +56,7 @@ EMBEDDING: Primitive = Primitive(
     "x",
     [_embedding_rule],
     batch=composed(_embedding_composite),
-    narrow="native",
+    bfloat16="native",
 )
 
 

@@ -43,10 +43,10 @@ def _contiguous(x: Array) -> Array:
 
 
 # The engine casts a gradient to the dtype of its input, so the rule of a cast is the identity.
-CAST = Primitive("cast", _cast, "x", [lambda g: g], elementwise=True, signals=True, narrow="native")
-DISCRETE_CAST = Primitive("cast", _cast, "x", signals=True, batch=in_front, narrow="native")
-CLONE = Primitive("clone", _clone, "x", [lambda g: g], elementwise=True, narrow="native")
-CONTIGUOUS = Primitive("contiguous", _contiguous, "x", [lambda g: g], elementwise=True, narrow="native")
+CAST = Primitive("cast", _cast, "x", [lambda g: g], elementwise=True, signals=True, bfloat16="native")
+DISCRETE_CAST = Primitive("cast", _cast, "x", signals=True, batch=in_front, bfloat16="native")
+CLONE = Primitive("clone", _clone, "x", [lambda g: g], elementwise=True, bfloat16="native")
+CONTIGUOUS = Primitive("contiguous", _contiguous, "x", [lambda g: g], elementwise=True, bfloat16="native")
 
 
 def _transfer(x: Array, device: Device) -> tuple[Array, Device]:
@@ -64,7 +64,7 @@ TRANSFER: Primitive = Primitive(
     elementwise=True,
     residuals="source",
     shaped=lambda make, x, device: _transfer(x, device),  # from and to any device
-    narrow="native",
+    bfloat16="native",
 )
 
 

@@ -264,5 +264,5 @@ COMPACT_LINEAR: Primitive = Primitive(
     batch=_compact_batch,
     shaped=_compact_shape,
     halves=_compact,
-    narrow="native",
+    bfloat16="native",
 )

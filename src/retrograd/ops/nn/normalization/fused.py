@@ -357,7 +357,7 @@ def _fused(name: str) -> Primitive:
         piecewise_linear=True,
         batch=_norm_examples,
         halves=_forward_of_halves,
-        narrow="first",
+        bfloat16="first",
     )
     operator.cheap = name in ("layer_norm", "rms_norm")
     return operator

@@ -80,7 +80,7 @@ GIVEN_NORM = Primitive(
     piecewise_linear=True,
     contiguous=True,
     batch=composed(normalized),
-    narrow="first",
+    bfloat16="first",
 )
 
 
