@@ -93,9 +93,8 @@ def carried_over(
     the steps for trials are used up, or a loss is not finite.
     """
     known = batches(run, program)
-    budget.allow(2 * STEPS)
     seen = len(known) - 1 or 1
-    steps = budget.share(2, most)
+    steps = budget.share(2, most, of_proof=True)
     if steps < 2 * seen:
         return None
     fixed_by, given = (edit, known) if isinstance(edit, Program) else (program, [_both(x, edit) for x in known])

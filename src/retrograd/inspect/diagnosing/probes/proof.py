@@ -52,8 +52,7 @@ def compare(run: Run, program: Program | None, edit: Edit, budget: Budget, steps
     """Return the losses with and without an edit; those without are measured by the edited loss and by their own."""
     if program is None:
         return None
-    budget.allow(2 * steps)  # the curves are the proof if the edit helps
-    most = budget.share(2, steps)
+    most = budget.share(2, steps, of_proof=True)  # the curves are the proof if the edit helps
     try:
         fixed = train(run, program, edit.changes, edit.changes, edit.options, "", edit, budget, most=most)
         written = replace(edit, everything=False, frozen=False, values={}, clip=0.0)

@@ -288,13 +288,11 @@ class Budget:
         self.spent = False  # whether a step was refused
         self._end = time.process_time() + max(_MOST_SECONDS, 4 * self.remaining * run.seconds / max(1, run.count))
 
-    def share(self, count: int, most: int) -> int:
-        """Return how many steps each of ``count`` trials may take, at most ``most``."""
+    def share(self, count: int, most: int, of_proof: bool = False) -> int:
+        """Return how many steps each of ``count`` trials may take, up to ``most``; ``of_proof``: also reserved ones."""
+        if of_proof:
+            self.reserved = min(self.reserved, max(0, self.remaining - count * most))
         return min(most, max(0, self.remaining - self.reserved) // count)
-
-    def allow(self, count: int) -> None:
-        """Allow this number of steps, including reserved ones."""
-        self.reserved = min(self.reserved, max(0, self.remaining - count))
 
     def release(self) -> None:
         """Allow the steps that were reserved."""

@@ -266,8 +266,7 @@ def _with_zero_grad(case: Case, x: Optimized) -> tuple[Edit, Curves | None, str]
         for factor in (10.0, 100.0):
             rate = figure(max(x.rates) * factor)
             edit = replace(first, text=f"with zero_grad() and lr={rate}", options={"lr": factor})
-            case.budget.allow(STEPS)
-            most = case.budget.share(1, STEPS)
+            most = case.budget.share(1, STEPS, of_proof=True)
             fixed = train(case.run, program, NOTHING, NOTHING, edit.options, "", edit, case.budget, most=most)
             tried = curves._replace(fixed=fixed).compared()
             if better(tried):

@@ -472,8 +472,7 @@ def _learned(case: Case, rows: np.ndarray, labels: np.ndarray) -> list[float] | 
     given, classes = first.inputs[0], loss.params["classes"]
     feeds = [(i, n) for i in program.order for n, x in enumerate(step.calls[i].inputs) if same_source(x, given)]
     shape = first.shapes[0]
-    case.budget.release()
-    steps = case.budget.share(2, _STEPS)
+    steps = case.budget.share(2, _STEPS, of_proof=True)
     batches = [slice(i, i + shape[0]) for i in range(0, len(rows) - shape[0] + 1, shape[0])][:steps]
     if classes.index.shape != shape[:1] or not batches:
         return None

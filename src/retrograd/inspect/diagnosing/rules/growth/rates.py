@@ -177,8 +177,8 @@ def _destroyed(case: Case, before: list[float]) -> Found | None:
     call = case.loss_call(case.step) if case.step is not None else None
     if call is None or call.name not in CLASS_LOSSES or sum(x.steps > 0 for x in case.run.optimizers) != 1:
         return None  # targets of other losses may be predictions, which change
-    case.budget.allow(_FEW + 1)
-    after = train(case.run, program, NOTHING, NOTHING, {}, "", Edit("", start=False), case.budget, most=_FEW)
+    few = case.budget.share(1, _FEW, of_proof=True)
+    after = train(case.run, program, NOTHING, NOTHING, {}, "", Edit("", start=False), case.budget, most=few)
     gained, left = base - before[-1], base - after[-1]
     if not gained > (1 - _HELD) * base or not left < _DEAD * gained or len(after) <= _FEW:
         return None
