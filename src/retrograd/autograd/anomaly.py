@@ -151,11 +151,11 @@ def _arithmetic_rule(node: Node, number: int, g: Any, incoming: Any) -> str:
 
 
 def _checksums(saved: tuple[object, ...] | None) -> tuple[int, ...]:
-    def one(value: object) -> int:
+    def checksum(value: object) -> int:
         value = all_examples(value)
         array = backend_of(value).to_numpy(value)
         from zlib import crc32
 
         return crc32(array.tobytes())
 
-    return tuple([one(value) for value in saved or () if is_array(value)])
+    return tuple([checksum(value) for value in saved or () if is_array(value)])

@@ -245,21 +245,21 @@ class Part:
         for x, version, array in self.read:
             if x._version != version or x.array is not array:
                 raise RuntimeError(
-                    f"checkpoint: {describe(x)}, a leaf that {_name(self.function)} reads, was changed in place after "
-                    "the first run, so the second run would give wrong gradients; change the leaf after backward"
+                    f"checkpoint: {describe(x)}, a leaf that {_name_of(self.function)} reads, was changed in place "
+                    "after the first run, so the second run would give wrong gradients; change the leaf after backward"
                 )
         nodes = self._run_again()
         facts = _facts(nodes)
         if len(facts) != len(self.facts):
             raise RuntimeError(
-                f"checkpoint: {_name(self.function)} recorded {len(self.facts)} operators in the first run and "
+                f"checkpoint: {_name_of(self.function)} recorded {len(self.facts)} operators in the first run and "
                 f"{len(facts)} in the second; both runs must be the same{self._hint()}"
             )
         for before, now in zip(self.facts, facts, strict=True) if facts != self.facts else ():
             same = _same(before, now) if self.check else before[0] is now[0]
             if not same:
                 raise RuntimeError(
-                    f"checkpoint: both runs of {_name(self.function)} must be the same: {_described(before)} in the "
+                    f"checkpoint: both runs of {_name_of(self.function)} must be the same: {_described(before)} in the "
                     f"first run, {_described(now)} in the second{self._hint()}"
                 )
         pairs = [
@@ -381,7 +381,7 @@ def _described(fact: tuple[Any, ...]) -> str:
     return f"{primitive.name} with a result of {dtype}{shape} and {len(parents)} inputs{with_numbers}"
 
 
-def _name(function: Any) -> str:
+def _name_of(function: Any) -> str:
     return getattr(function, "__qualname__", type(function).__name__)
 
 

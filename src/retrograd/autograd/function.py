@@ -143,7 +143,7 @@ class Function:
             if level is not None:
                 ctx, output = _forward_under_vmap(cls, level, args, ctx.needs_input_grad)
             else:
-                output = _forward(cls, ctx, args)
+                output = _run_forward(cls, ctx, args)
         except BaseException as error:
             for observer in observers:
                 observer.failed(_function_primitive(cls), args, {}, error)
@@ -202,7 +202,7 @@ class Function:
         return node
 
 
-def _forward(cls: type[Function], ctx: Context, args: Sequence[object]) -> Any:
+def _run_forward(cls: type[Function], ctx: Context, args: Sequence[object]) -> Any:
     with recording(False):
         if cls.setup_context is Function.setup_context:
             return cls.forward(ctx, *args)
@@ -499,7 +499,7 @@ class _Examples(Function):
             for x, mapped in zip(values, call.flags, strict=True)
         ]
         with on_level(level):
-            output = _forward(call.cls, inner, call.inputs)
+            output = _run_forward(call.cls, inner, call.inputs)
         if inner._dirty:
             raise RuntimeError(f"{call.cls.__name__}: mark_dirty is not supported inside vmap; return a new Tensor")
         call.ctx, call.several = inner, isinstance(output, (tuple, list))

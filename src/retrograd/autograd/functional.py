@@ -19,7 +19,7 @@ from .gradients import grad
 Tensors = Tensor | tuple[Tensor, ...]
 
 
-def _tuple(caller: str, argument: str, value: object) -> tuple[Tensor, ...]:
+def _tuple_of_tensors(caller: str, argument: str, value: object) -> tuple[Tensor, ...]:
     values = (value,) if isinstance(value, Tensor) else value
     if not isinstance(values, (tuple, list)) or not all(isinstance(x, Tensor) for x in values):
         raise TypeError(
@@ -31,7 +31,7 @@ def _tuple(caller: str, argument: str, value: object) -> tuple[Tensor, ...]:
 
 def _points(caller: str, inputs: object, create_graph: bool) -> tuple[Tensor, ...]:
     """Return the inputs as Tensors to differentiate with respect to: views with ``create_graph``, else new leaves."""
-    points = _tuple(caller, "inputs", inputs)
+    points = _tuple_of_tensors(caller, "inputs", inputs)
     for x in points:
         if not is_differentiable(x.dtype):
             raise RuntimeError(f"{caller}: only floating and complex Tensors have gradients, got {describe(x)}")
@@ -40,16 +40,18 @@ def _points(caller: str, inputs: object, create_graph: bool) -> tuple[Tensor, ..
     return tuple(x.detach().requires_grad_() for x in points)
 
 
-def _call(caller: str, func: Callable[..., object], points: tuple[Tensor, ...]) -> tuple[Any, tuple[Tensor, ...]]:
+def _call_function(
+    caller: str, func: Callable[..., object], points: tuple[Tensor, ...]
+) -> tuple[Any, tuple[Tensor, ...]]:
     try:
         with differentiating(caller):
             outputs = func(*points)
     except (ValueError, TypeError, SystemError) as error:
         raise explained(error)  # noqa: B904  it is the error itself, or what caused it
-    return outputs, _tuple(caller, "outputs of the user-provided function", outputs)
+    return outputs, _tuple_of_tensors(caller, "outputs of the user-provided function", outputs)
 
 
-def _checked(caller: str, outputs: Sequence[Tensor], strict: bool) -> None:
+def _check_strict(caller: str, outputs: Sequence[Tensor], strict: bool) -> None:
     for index, y in enumerate(outputs):
         if strict and not y.requires_grad:
             raise RuntimeError(
@@ -97,7 +99,7 @@ def _vectors(caller: str, v: object, like: Sequence[Tensor], what: str) -> tuple
         if len(like) != 1 or like[0].numel() != 1:
             raise RuntimeError(f"{caller}: The vector v can only be None if {what} a single Tensor of one element")
         return (ones_like(like[0]),)
-    vectors = _tuple(caller, "v", v)
+    vectors = _tuple_of_tensors(caller, "v", v)
     if len(vectors) != len(like):
         if len(like) == 1:
             raise RuntimeError(f"{caller}: The given v should contain a single Tensor, got {len(vectors)}")
@@ -138,8 +140,8 @@ def vjp(
     """
     with enable_grad():
         points = _points("vjp", inputs, create_graph)
-        outputs, listed = _call("vjp", func, points)
-        _checked("vjp", listed, strict)
+        outputs, listed = _call_function("vjp", func, points)
+        _check_strict("vjp", listed, strict)
         vectors = _vectors("vjp", v, listed, "the user-provided function returns")
         product = _gradients("vjp", listed, points, vectors, create_graph, strict)
     return _result(listed, outputs, create_graph), _result(product, inputs, create_graph)
@@ -161,8 +163,8 @@ def jvp(
     with enable_grad():
         points = _points("jvp", inputs, create_graph)
         vectors = _vectors("jvp", v, points, "the input to the user-provided function is")
-        outputs, listed = _call("jvp", func, points)
-        _checked("jvp", listed, strict)
+        outputs, listed = _call_function("jvp", func, points)
+        _check_strict("jvp", listed, strict)
         dummies = tuple(zeros_like(y).requires_grad_() for y in listed)
         products = _gradients("jvp", listed, points, dummies, True, strict)
         result = _gradients("jvp", products, dummies, vectors, create_graph, strict)
@@ -200,8 +202,8 @@ def jacobian(
         return _vectorized(func, inputs, create_graph, jacrev if strategy == "reverse-mode" else jacfwd)
     with enable_grad():
         points = _points("jacobian", inputs, create_graph)
-        outputs, listed = _call("jacobian", func, points)
-        _checked("jacobian", listed, strict)
+        outputs, listed = _call_function("jacobian", func, points)
+        _check_strict("jacobian", listed, strict)
         blocks = []
         for y in listed:
             flat = y.reshape(-1)
@@ -235,7 +237,7 @@ def _vectorized(func: Callable[..., object], inputs: object, create_graph: bool,
         several = []
 
         def function(*points: Tensor) -> tuple[Tensor, ...]:
-            outputs, listed = _call("jacobian", func, points)
+            outputs, listed = _call_function("jacobian", func, points)
             several.append(outputs)
             return listed
 
@@ -246,7 +248,7 @@ def _vectorized(func: Callable[..., object], inputs: object, create_graph: bool,
 
 def _one_number(caller: str, func: Callable[..., object], points: tuple[Tensor, ...]) -> Tensor:
     value = func(*points)
-    _tuple(caller, "outputs of the user-provided function", value)
+    _tuple_of_tensors(caller, "outputs of the user-provided function", value)
     if not isinstance(value, Tensor) or value.numel() != 1:
         got = describe(value) if isinstance(value, Tensor) else type(value).__name__
         raise RuntimeError(f"{caller}: the function should return a single Tensor of one element, got {got}")
@@ -277,7 +279,7 @@ def hessian(
     def gradient(*points: Tensor) -> Tensor | tuple[Tensor, ...]:
         points = tuple(x if x.requires_grad else x.requires_grad_() for x in points)
         value = _one_number("hessian", func, points)
-        _checked("hessian", [value], strict)
+        _check_strict("hessian", [value], strict)
         found = _gradients("hessian", [value], points, [None], True, strict)
         return found if isinstance(inputs, (tuple, list)) else found[0]
 
@@ -301,7 +303,7 @@ def vhp(
         points = _points("vhp", inputs, create_graph)
         vectors = _vectors("vhp", v, points, "the input to the user-provided function is")
         value = _one_number("vhp", func, points)
-        _checked("vhp", [value], strict)
+        _check_strict("vhp", [value], strict)
         first = _gradients("vhp", [value], points, [None], True, strict)
         product = _gradients("vhp", first, points, vectors, create_graph, strict, second=True)
     return _result((value,), value, create_graph), _result(product, inputs, create_graph)
@@ -326,7 +328,7 @@ def hvp(
         points = _points("hvp", inputs, create_graph)
         vectors = _vectors("hvp", v, points, "the input to the user-provided function is")
         value = _one_number("hvp", func, points)
-        _checked("hvp", [value], strict)
+        _check_strict("hvp", [value], strict)
         first = _gradients("hvp", [value], points, [None], True, strict)
         dummies = tuple(zeros_like(x).requires_grad_() for x in points)
         directed = _gradients("hvp", first, points, dummies, True, strict, second=True)

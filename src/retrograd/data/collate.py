@@ -61,18 +61,18 @@ def collate(batch: Sequence[Any], *, collate_fn_map: CollateMap | None = None) -
         if function is not None:
             return function(batch, collate_fn_map=collate_fn_map)
 
-    def inner(samples: Sequence[object]) -> Any:
+    def collate_samples(samples: Sequence[object]) -> Any:
         return collate(samples, collate_fn_map=collate_fn_map)
 
     if isinstance(first, Mapping):
-        return _rebuild(first, {key: inner([sample[key] for sample in batch]) for key in first})
+        return _rebuild(first, {key: collate_samples([sample[key] for sample in batch]) for key in first})
     if isinstance(first, Sequence):
         if any(len(sample) != len(first) for sample in batch):
             raise RuntimeError(
                 f"default_collate: samples must have one length, got lengths {[len(sample) for sample in batch]}; "
                 "pad them or pass a collate_fn"
             )
-        fields = [inner(field) for field in zip(*batch)]
+        fields = [collate_samples(field) for field in zip(*batch)]
         return fields if type(first) is tuple else _rebuild(first, fields)
     raise _unknown(first)
 

@@ -61,7 +61,7 @@ def vectorize(
         return functools.partial(
             vectorize, otypes=otypes, doc=doc, excluded=excluded, cache=cache, signature=signature
         )  # fmt: skip
-    takes, gives = _parsed(signature) if signature is not None else (None, None)
+    takes, gives = _parsed_signature(signature) if signature is not None else (None, None)
 
     @functools.wraps(pyfunc)
     def vectorized(*args: object, **kwargs: object) -> object:
@@ -88,7 +88,7 @@ def vectorize(
     return vectorized
 
 
-def _parsed(signature: str) -> tuple[Dimensions, Dimensions]:
+def _parsed_signature(signature: str) -> tuple[Dimensions, Dimensions]:
     text, name = re.sub(r"\s+", "", signature), r"\((?:\w+(?:,\w+)*)?\)"
     if not re.fullmatch(rf"{name}(?:,{name})*->{name}(?:,{name})*", text):
         raise ValueError(f"not a valid gufunc signature: {signature}")
@@ -110,7 +110,7 @@ def _elements(
             raise ValueError(f"vectorize: expected at least {len(names)} dimensions for {names}, got {tuple(x.shape)}")
         cut = x.ndim - len(names)
         leads.append(tuple(x.shape[:cut]))
-        _agree(sizes, names, x.shape[cut:])
+        _check_sizes(sizes, names, x.shape[cut:])
     loop = np.broadcast_shapes(*leads)
     count = math.prod(loop)
     columns: list[Sequence[object]] = []
@@ -126,7 +126,7 @@ def _elements(
     return loop, columns
 
 
-def _agree(sizes: dict[str, int], names: tuple[str, ...], shape: tuple[int, ...]) -> None:
+def _check_sizes(sizes: dict[str, int], names: tuple[str, ...], shape: tuple[int, ...]) -> None:
     for name, size in zip(names, shape, strict=True):
         if sizes.setdefault(name, size) != size:
             raise ValueError(f"vectorize: inconsistent size for core dimension {name!r}: {size} vs {sizes[name]}")
@@ -156,7 +156,7 @@ def _joined(
         for value in values:
             if len(np.shape(value)) != len(names):
                 raise ValueError(f"vectorize: expected results with {len(names)} dimensions, got {np.shape(value)}")
-            _agree(sizes, names, np.shape(value))
+            _check_sizes(sizes, names, np.shape(value))
         inner = tuple(sizes[name] for name in names)
         joined: Tensor | np.ndarray
         if any(isinstance(value, Tensor) for value in values):

@@ -79,9 +79,9 @@ def vmap(
 
     @functools.wraps(func)
     def mapped(*args: object, **kwargs: object) -> Any:
-        name = _name(func)
-        leaves, structure, dims = _inputs(name, in_dims, args)
-        size = _size(name, leaves, structure, dims)
+        name = _name_of(func)
+        leaves, structure, dims = _checked_inputs(name, in_dims, args)
+        size = _mapped_size(name, leaves, structure, dims)
         if chunk_size is None or size <= chunk_size:
             outputs, results, places = _call_on_level(
                 func, name, size, leaves, dims, structure, out_dims, randomness, kwargs
@@ -94,8 +94,8 @@ def vmap(
 
 def batch_size(func: Callable[..., object], in_dims: Dims, args: tuple[object, ...]) -> int:
     """Return the number of examples that ``vmap(func, in_dims)`` maps over."""
-    name = _name(func)
-    return _size(name, *_inputs(name, in_dims, args))
+    name = _name_of(func)
+    return _mapped_size(name, *_checked_inputs(name, in_dims, args))
 
 
 def _call_on_level(
@@ -190,11 +190,13 @@ def _map_in_chunks(
 # Arguments
 
 
-def _name(func: Callable[..., object]) -> str:
+def _name_of(func: Callable[..., object]) -> str:
     return getattr(func, "__name__", type(func).__name__)
 
 
-def _inputs(name: str, in_dims: Dims, args: tuple[object, ...]) -> tuple[list[Any], Structure, list[int | None]]:
+def _checked_inputs(
+    name: str, in_dims: Dims, args: tuple[object, ...]
+) -> tuple[list[Any], Structure, list[int | None]]:
     start = f"vmap({name}, in_dims={in_dims}, ...)"
     if isinstance(in_dims, bool) or not isinstance(in_dims, (int, tuple)):
         raise ValueError(
@@ -263,7 +265,7 @@ def _out_dims(name: str, out_dims: Dims, outputs: Structure) -> list[int | None]
     return _dims_of_leaves(f"vmap({name}, ..., out_dims={out_dims})", out_dims, outputs, "the output", "out_dim")
 
 
-def _size(name: str, leaves: Sequence[Any], structure: Structure, dims: Sequence[int | None]) -> int:
+def _mapped_size(name: str, leaves: Sequence[Any], structure: Structure, dims: Sequence[int | None]) -> int:
     paths = structure.paths("inputs")
     mapped = [(path, x, x.shape[dim]) for x, dim, path in zip(leaves, dims, paths, strict=True) if dim is not None]
     if not mapped:

@@ -84,12 +84,12 @@ def _widen(primitive: Primitive) -> None:
         primitive.write = _widened_write(primitive.write)
 
 
-def _has(arrays: tuple[object, ...]) -> bool:
+def _any_in_bfloat16(arrays: tuple[object, ...]) -> bool:
     own = _dtype[0]
     return any(getattr(array, "dtype", None) is own for array in arrays)
 
 
-def _all_have(arrays: tuple[object, ...]) -> bool:
+def _all_in_bfloat16(arrays: tuple[object, ...]) -> bool:
     own = _dtype[0]
     return all(getattr(array, "dtype", None) is own for array in arrays)
 
@@ -100,9 +100,9 @@ def _widened_forward(primitive: Primitive) -> Callable[..., object]:
 
     @wraps(forward)
     def forward_in_float32(*arrays: object, **params: object) -> object:
-        if not _has(arrays):
+        if not _any_in_bfloat16(arrays):
             return forward(*arrays, **params)
-        if halves is not None and (primitive.promote is None or _all_have(arrays)):
+        if halves is not None and (primitive.promote is None or _all_in_bfloat16(arrays)):
             return halves(*arrays, **params)
         out = forward(*map(wide, arrays), **params)
         deciding = arrays[:1] if first else arrays
@@ -118,7 +118,7 @@ def _widened_forward(primitive: Primitive) -> Callable[..., object]:
 def _widened_write(write: Callable[..., object]) -> Callable[..., None]:
     @wraps(write)
     def write_in_float32(out: Array, *arrays: object, **params: object) -> None:
-        if not _has((out, *arrays)):
+        if not _any_in_bfloat16((out, *arrays)):
             write(out, *arrays, **params)
             return
         result = wide(out)
@@ -133,7 +133,7 @@ def _widened_write(write: Callable[..., object]) -> Callable[..., None]:
 def write_for(primitive: Primitive, arrays: tuple[object, ...]) -> Any:
     """Return the primitive's in-place form for these arrays: the unwrapped function if none is bfloat16."""
     unwidened = getattr(primitive.write, "unwidened", None)
-    return primitive.write if unwidened is None or _has(arrays) else unwidened
+    return primitive.write if unwidened is None or _any_in_bfloat16(arrays) else unwidened
 
 
 def _widened_rule(rule: Callable[..., object], primitive: Recordable) -> Callable[..., object]:

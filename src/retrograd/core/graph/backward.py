@@ -79,20 +79,20 @@ class Walk:
             if self.layered and not self.create_graph:
                 roots = [(root, g if isinstance(g, Tensor) else new_tensor(g)) for root, g in roots]
             if not watchers:
-                return self._run(roots)
+                return self._to_any_edges(roots)
             observers = modes.observers
             for observer in observers:
                 observer.began()
             if modes.tracer is not None and self.wanted:
                 modes.tracer.seeks(self.wanted)
             try:
-                return self._run(roots)
+                return self._to_any_edges(roots)
             finally:
                 for observer in observers:
                     observer.ended()
 
     def _to_leaves(self, roots: Sequence[Root]) -> dict[object, Any]:
-        """Run the pass of a plain ``backward()``: the fast path of ``_run``, without Tensors, inputs or observers."""
+        """Run the pass of a plain ``backward()``: the fast path without Tensors, inputs or observers."""
         freed = not self.retain_graph
         self.order, completes = reachable([root for root, _ in roots])
         order = self.order
@@ -177,7 +177,7 @@ class Walk:
                 self._finish(leaf, pop(leaf), False)
         return self.found
 
-    def _run(self, roots: Sequence[Root]) -> dict[object, Any]:
+    def _to_any_edges(self, roots: Sequence[Root]) -> dict[object, Any]:
         wanted, create_graph, retain_graph = self.wanted, self.create_graph, self.retain_graph
         tensors, apart = self.tensors, self.tensors and not self.create_graph
         self.order, completes = reachable((root for root, _ in roots), -1 if wanted is None else oldest(wanted))

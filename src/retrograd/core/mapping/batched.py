@@ -132,12 +132,12 @@ class Batched(Wrapping):
 
     def __bool__(self) -> bool:
         how = "attempting to use a Tensor in some data-dependent control flow (if, while, and, or, not, assert)"
-        return bool(self._only(how, "its truth differs between them: write where(condition, a, b), &, | and ~"))
+        return bool(self._single(how, "its truth differs between them: write where(condition, a, b), &, | and ~"))
 
     def item(self) -> Any:
         """Return the number of a single element that is the same for all examples."""
         how = "calling .item() on a Tensor, or converting it to a Python number or an index"
-        return self._only(how, "it is another number for each: compute with the Tensor (x[tensor]), or return it")
+        return self._single(how, "it is another number for each: compute with the Tensor (x[tensor]), or return it")
 
     def __int__(self) -> int:
         return int(self.item())
@@ -148,18 +148,18 @@ class Batched(Wrapping):
     def __complex__(self) -> complex:
         return complex(self.item())
 
-    def _same(self, how: str, instead: str) -> None:
+    def _check_not_mapped(self, how: str, instead: str) -> None:
         if self.mapped:
             raise RuntimeError(DATA_DEPENDENT.format(how=how, instead=instead))
 
-    def _only(self, how: str, instead: str) -> Any:
-        self._same(how, instead)
+    def _single(self, how: str, instead: str) -> Any:
+        self._check_not_mapped(how, instead)
         return self.value.array.item()
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         how = "calling .numpy() or .tolist() on a Tensor, or a function that needs a NumPy array"
         instead = "has no array for one of them: use functions of Tensors (stack for a list of them), or return it"
-        self._same(how, instead)
+        self._check_not_mapped(how, instead)
         return np.asarray(backend_of(self.value.array).to_numpy(self.value.array), dtype)
 
     # NumPy's functions, ufuncs and operators
@@ -183,14 +183,14 @@ class Batched(Wrapping):
         if function in FACTS:
             return FACTS[function](*args)
         if function in LIKE:
-            return _like(function, *args, **kwargs)
+            return _filled_like(function, *args, **kwargs)
         return _call_on_tensors(function, args, kwargs)
 
     def __getitem__(self, key: Any) -> Any:
-        return new_tensor(self)[_tensors(key)].array
+        return new_tensor(self)[_as_tensors(key)].array
 
     def __setitem__(self, key: Any, value: object) -> None:
-        new_tensor(self)[_tensors(key)] = _tensors(value)
+        new_tensor(self)[_as_tensors(key)] = _as_tensors(value)
 
     def __len__(self) -> int:
         return len(new_tensor(self))
@@ -237,21 +237,21 @@ class Batched(Wrapping):
         return np.swapaxes(self, -1, -2)
 
 
-def _tensors(value: Any) -> Any:
+def _as_tensors(value: Any) -> Any:
     """Replace Batched arrays by Tensors; also CuPy arrays, whose ``__array_function__`` would otherwise be called."""
     if type(value) is Batched or type(value) is not np.ndarray and is_array(value):
         return new_tensor(value)
     if type(value) in (tuple, list):
-        return type(value)([_tensors(item) for item in value])
+        return type(value)([_as_tensors(item) for item in value])
     return value
 
 
-def _arrays(value: object) -> Any:
+def _as_arrays(value: object) -> Any:
     if isinstance(value, Tensor):
         return value.array
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*[_arrays(item) for item in value])
-    return type(value)([_arrays(item) for item in value]) if isinstance(value, (tuple, list)) else value
+        return type(value)(*[_as_arrays(item) for item in value])
+    return type(value)([_as_arrays(item) for item in value]) if isinstance(value, (tuple, list)) else value
 
 
 def _call_on_tensors(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -266,7 +266,9 @@ def _call_on_tensors(function: Callable[..., Any], args: Sequence[Any], kwargs: 
         return _on_examples(function, args, kwargs)  # the operator on Tensors calls the NumPy function itself
     asked.append(function)
     try:
-        return _arrays(function(*_tensors(tuple(args)), **{name: _tensors(value) for name, value in kwargs.items()}))
+        return _as_arrays(
+            function(*_as_tensors(tuple(args)), **{name: _as_tensors(value) for name, value in kwargs.items()})
+        )
     finally:
         asked.pop()
 
@@ -397,7 +399,7 @@ def _along_axis(function: Callable[..., object], x: Any, *args: Any, **kwargs: A
 ALONG_AXES = frozenset(("all", "any", "argmax", "argmin", "argsort", "argpartition", "count_nonzero"))
 
 
-def _share(a: Any, b: Any, *_: object) -> bool:
+def _share_memory(a: Any, b: Any, *_: object) -> bool:
     if type(a) is not Batched or type(b) is not Batched:
         return False
     storage = a.value._storage
@@ -407,15 +409,15 @@ def _share(a: Any, b: Any, *_: object) -> bool:
 LIKE = frozenset((np.empty_like, np.zeros_like, np.ones_like, np.full_like))
 
 
-def _like(function: Callable[..., object], x: Any, *args: Any, shape: Any = None, **kwargs: Any) -> Batched:
+def _filled_like(function: Callable[..., object], x: Any, *args: Any, shape: Any = None, **kwargs: Any) -> Batched:
     if x.mapped and shape is not None:
         shape = (x.level.size, *((shape,) if isinstance(shape, int) else shape))
     return Batched(x.level, new_tensor(function(x.value.array, *args, shape=shape, **kwargs)), x.mapped)
 
 
 FACTS: dict[object, Callable[..., object]] = {
-    np.may_share_memory: _share,
-    np.shares_memory: _share,
+    np.may_share_memory: _share_memory,
+    np.shares_memory: _share_memory,
     np.shape: lambda x: x.shape,
     np.ndim: lambda x: x.ndim,
     np.size: lambda x, axis=None: x.size if axis is None else x.shape[axis],
@@ -424,15 +426,15 @@ FACTS: dict[object, Callable[..., object]] = {
 }
 
 
-def _method(name: str) -> Callable[..., Any]:
+def _numpy_method(name: str) -> Callable[..., Any]:
     function = getattr(np, name)
 
-    def call(self: Batched, *args: Any, **kwargs: Any) -> Any:
+    def call_numpy(self: Batched, *args: Any, **kwargs: Any) -> Any:
         return function(self, *args, **kwargs)
 
-    call.__name__ = name
-    call.__doc__ = f"``np.{name}``."
-    return call
+    call_numpy.__name__ = name
+    call_numpy.__doc__ = f"``np.{name}``."
+    return call_numpy
 
 
 _METHODS = (
@@ -440,7 +442,7 @@ _METHODS = (
     "std sum swapaxes take trace var"
 )
 for _name in _METHODS.split():
-    setattr(Batched, _name, _method(_name))
+    setattr(Batched, _name, _numpy_method(_name))
 
 
 def _transposed(self: Batched, *axes: Any) -> Array:
@@ -534,7 +536,7 @@ class BatchedModule:
 
     def may_share_memory(self, a: Any, b: Any) -> bool:
         """Return whether two arrays share memory."""
-        return _share(a, b) if Batched in (type(a), type(b)) else self._xp.may_share_memory(a, b)
+        return _share_memory(a, b) if Batched in (type(a), type(b)) else self._xp.may_share_memory(a, b)
 
 
 class BatchedBackend(Backend):

@@ -271,7 +271,7 @@ class Level(Layer):
     def write(primitive: Primitive, x: Tensor, inputs: tuple[object, ...], params: Params) -> Any:
         """Write in place on the highest level among the inputs; return the node, or NotImplemented without a level."""
         level = highest(inputs, params)
-        return NotImplemented if level is None else _write(level, primitive, x, inputs, params)
+        return NotImplemented if level is None else _write_on_level(level, primitive, x, inputs, params)
 
 
 def highest(inputs: tuple[object, ...], params: Params) -> Any:
@@ -376,14 +376,14 @@ def forward(level: Level, primitive: Primitive, *arrays: Any, **params: Any) -> 
         modes.level = above
         watchers.add(level.thread)
 
-    def wrapped(out: object) -> Any:
+    def batched(out: object) -> Any:
         if isinstance(out, Tensor):
             return Batched(level, out, mapped)
         if isinstance(out, (tuple, list)):
-            return tuple(map(wrapped, out))
+            return tuple(map(batched, out))
         return Batched(level, new_tensor(out), mapped) if is_array(out) else out
 
-    return wrapped(result)
+    return batched(result)
 
 
 def _as_it_is(call: Call) -> Tensor:
@@ -487,11 +487,11 @@ def of_no_example(call: Call) -> Any:
 # The primitives of in-place writes
 
 
-def _copy(call: Call) -> Tensor:
+def _written_value(call: Call) -> Tensor:
     return call.full(1)
 
 
-def _layouts(call: Call) -> Tensor:
+def _move_all_layouts(call: Call) -> Tensor:
     """Batch the primitive ``move`` between memory layouts: one large buffer contains the buffers of all examples."""
     size = call.size
 
@@ -511,12 +511,14 @@ def _layouts(call: Call) -> Tensor:
     return call.below([call.full(index) for index in range(len(call.values))], params)
 
 
-COPY.batch = REPLACE.batch = _copy
+COPY.batch = REPLACE.batch = _written_value
 for _primitive in (MOVE, EXTRACT, EMBED, ERASE, OVERWRITE):
-    _primitive.batch = _layouts
+    _primitive.batch = _move_all_layouts
 
 
-def _write(level: Level, primitive: Primitive, x: Tensor, inputs: tuple[object, ...], params: Params) -> Node | None:
+def _write_on_level(
+    level: Level, primitive: Primitive, x: Tensor, inputs: tuple[object, ...], params: Params
+) -> Node | None:
     """Write in place on a level: compute the result out of place and copy it to the examples of x, one level below."""
     name = primitive.name if primitive.name.endswith("_") else primitive.name + "_"
     others = inputs[1:]

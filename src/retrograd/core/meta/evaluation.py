@@ -27,41 +27,41 @@ from .arrays import META, NO_DATA, MetaArray, Value, data_dependent, elementwise
 
 def backend() -> Backend:
     """Return the backend of the device ``meta``; the first call wraps all primitives."""
-    if _evaluated not in changes:
+    if _accept_meta not in changes:
         register_backend(META)
-        changes.append(_evaluated)
+        changes.append(_accept_meta)
         answers.append(_on_zeros)
-        plan.calling.append(_rule)
+        plan.calling.append(_rule_of_meta)
         for primitive in list(primitives):
-            _evaluated(primitive)
+            _accept_meta(primitive)
     return META
 
 
-def _evaluated(primitive: Primitive) -> None:
+def _accept_meta(primitive: Primitive) -> None:
     if getattr(primitive.forward, "traced", False):
         return
     primitive.plans.clear()
-    primitive.forward = _forward(primitive, primitive.forward)
+    primitive.forward = _forward_of_meta(primitive, primitive.forward)
     if primitive.write is not None:
-        primitive.write = _write(primitive, primitive.write)
+        primitive.write = _write_of_meta(primitive, primitive.write)
 
 
-def _has(values: Iterable[Value]) -> bool:
+def _any_meta(values: Iterable[Value]) -> bool:
     for value in values:
         kind = type(value)
         if kind is np.ndarray or kind is float or kind is int:
             continue
-        if kind is MetaArray or (kind is tuple or kind is list) and _has(value):
+        if kind is MetaArray or (kind is tuple or kind is list) and _any_meta(value):
             return True
-        if hasattr(kind, "key") and _has(value.key):
+        if hasattr(kind, "key") and _any_meta(value.key):
             return True
     return False
 
 
-def _forward(primitive: Primitive, forward: Callable[..., Value]) -> Callable[..., Value]:
+def _forward_of_meta(primitive: Primitive, forward: Callable[..., Value]) -> Callable[..., Value]:
     @wraps(forward)
     def run_forward(*arrays: Value, **params: Value) -> Value:
-        if not _has(arrays) and not (params and _has(params.values())):
+        if not _any_meta(arrays) and not (params and _any_meta(params.values())):
             return forward(*arrays, **params)
         if primitive.shaped is False or _has_mask(params.get("index", ())):
             raise data_dependent(primitive.name)
@@ -72,7 +72,9 @@ def _forward(primitive: Primitive, forward: Callable[..., Value]) -> Callable[..
         by_element = primitive.elementwise and not primitive.view and not primitive.residuals
         if by_element and not any(isinstance(value, np.ndarray) for value in params.values()):
             return elementwise(lambda *small: forward(*small, **params), arrays)
-        return without_numbers(_computed(forward, plain(arrays), plain(params)), arrays if primitive.view else ())
+        return without_numbers(
+            _computed_on_zeros(forward, plain(arrays), plain(params)), arrays if primitive.view else ()
+        )
 
     return run_forward
 
@@ -81,7 +83,7 @@ def _has_mask(index: Value) -> bool:
     return any(isinstance(value, MetaArray) and value.dtype.kind == "b" for value in getattr(index, "key", ()))
 
 
-def _computed(forward: Callable[..., Value], arrays: Value, params: Value) -> Value:
+def _computed_on_zeros(forward: Callable[..., Value], arrays: Value, params: Value) -> Value:
     """Return the forward's result on zeros, or on identity matrices if it raises an error on zeros."""
     try:
         return forward(*arrays, **params)
@@ -109,7 +111,7 @@ def _unit(x: Value) -> Value:
     return units
 
 
-def _write(primitive: Primitive, write: Callable[..., Value]) -> Callable[..., Value]:
+def _write_of_meta(primitive: Primitive, write: Callable[..., Value]) -> Callable[..., Value]:
     @wraps(write)
     def run_in_place(out: Value, *arrays: Value, **params: Value) -> None:
         if type(out) is MetaArray:
@@ -117,7 +119,7 @@ def _write(primitive: Primitive, write: Callable[..., Value]) -> Callable[..., V
                 _check_fits(out, _small_result(primitive, arrays, params))
             elif primitive.overwrites or type(params.get("index")).__name__ == "Index":
                 _check_fits(_written_part(out, params), arrays[1])
-        elif _has(arrays) or _has(params.values()):
+        elif _any_meta(arrays) or _any_meta(params.values()):
             raise NotImplementedError(NO_DATA)
         else:
             write(out, *arrays, **params)
@@ -149,7 +151,7 @@ def _check_fits(out: Value, value: Value) -> None:
 def _on_zeros(name: str, function: Callable[..., Value], args: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:
     """Evaluate an operator that reads elements internally on zeros or identity matrices in place of meta arrays."""
     short = name.rpartition(".")[2]
-    tensors = list(_tensors((*args, *kwargs.values())))
+    tensors = list(_tensors_within((*args, *kwargs.values())))
     without = [type(x.array) is MetaArray for x in tensors]
     if (
         hasattr(function, "reads_elements")
@@ -165,36 +167,36 @@ def _on_zeros(name: str, function: Callable[..., Value], args: tuple[Value, ...]
             return NotImplemented
     for numbers in (_zeros, _units):
         try:
-            result = function(*_exchanged(args, numbers), **_exchanged(kwargs, numbers))
+            result = function(*_with_arrays(args, numbers), **_with_arrays(kwargs, numbers))
         except Exception:  # the caller raises the error of the original call
             continue
         if writes:
             return None if short == "__setitem__" else args[0]
-        return _exchanged(result, lambda x: without_numbers(x.array))
+        return _with_arrays(result, lambda x: without_numbers(x.array))
     return NotImplemented
 
 
-def _tensors(values: Iterable[Value], depth: int = 8) -> Iterator[Tensor]:
+def _tensors_within(values: Iterable[Value], depth: int = 8) -> Iterator[Tensor]:
     for value in values:
         if is_dense(value):
             yield value
         elif type(value) in (list, tuple) and depth:  # a list may contain itself
-            yield from _tensors(value, depth - 1)
+            yield from _tensors_within(value, depth - 1)
 
 
-def _exchanged(value: Value, change: Callable[[Tensor], Value]) -> Value:
+def _with_arrays(value: Value, change: Callable[[Tensor], Value]) -> Value:
     """Return a value with the array of each Tensor replaced by ``change``."""
     if is_dense(value):
         return new_tensor(change(value))
     if isinstance(value, (list, tuple)):
-        items = [_exchanged(item, change) for item in value]
+        items = [_with_arrays(item, change) for item in value]
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     if type(value) is dict:
-        return {key: _exchanged(item, change) for key, item in value.items()}
+        return {key: _with_arrays(item, change) for key, item in value.items()}
     return value
 
 
-def _rule(rule: Callable[..., Value], primitive: plan.Recordable) -> Callable[..., Value]:
+def _rule_of_meta(rule: Callable[..., Value], primitive: plan.Recordable) -> Callable[..., Value]:
     def run_rule(g: Value, *saved: Value) -> Value:
         result = rule(g, *saved)
         return without_numbers(result) if type(g) is MetaArray else result

@@ -223,7 +223,7 @@ def forget_history(view: Tensor) -> None:
 
 def refresh(view: Tensor) -> None:
     """Derive a view's history from that of its base, after a write to the base or to another view."""
-    _set(view, _derived_node(view))
+    _set_node(view, _derived_node(view))
     storage = storage_of(view)
     if storage.derived is None:
         storage.derived = []
@@ -250,7 +250,7 @@ def past_hooks(x: Tensor) -> Tensor:
             if node.hooks or node.plan.node_hooks is not None:
                 alias = new_tensor(x.array)
                 alias._storage = storage_of(x)
-                _set(alias, _derived_node(x))
+                _set_node(alias, _derived_node(x))
                 return alias
             node = node.parents[0]
     return x
@@ -268,7 +268,7 @@ def _place_node(primitive: Primitive, parents: tuple[object, ...], place: Place,
     return new_node(plan, parents, tuple(saved), array.shape, array.dtype)
 
 
-def _set(x: Tensor, node: Node | None) -> None:
+def _set_node(x: Tensor, node: Node | None) -> None:
     x._node = node
     x._requires = node is not None
 
@@ -338,7 +338,7 @@ def apply_inplace(primitive: Primitive, x: Tensor, *others: Any, **params: Any) 
         if watchers and modes.level is not None:
             node = modes.level.write(primitive, x, inputs, params)
         if node is NotImplemented:
-            node = _write(primitive, name, x, inputs, fitting, params)
+            node = _write_first_input(primitive, name, x, inputs, fitting, params)
     except BaseException as error:
         for observer in observers:
             observer.failed(primitive, inputs, params, error)
@@ -348,7 +348,7 @@ def apply_inplace(primitive: Primitive, x: Tensor, *others: Any, **params: Any) 
     return x
 
 
-def _write(
+def _write_first_input(
     primitive: Primitive, name: str, x: Tensor, inputs: tuple[Any, ...], fitting: Any, params: Params
 ) -> Node | None:
     """Write to x, the first input; return the node of the write, or None if the write is not recorded."""
@@ -512,10 +512,10 @@ def rewrite_history(x: Tensor, node: Node | None) -> None:
         modes.written += (ref(root),) if root is x else (ref(root), ref(x))
     if base is not None and (node is not None or base._requires):
         place = place_of(x.array, base.array)
-        _replace(base, _place_node(OVERWRITE, (edge_of(base), node), place, base.array))
+        _replace_history(base, _place_node(OVERWRITE, (edge_of(base), node), place, base.array))
         next_sequence()  # reserves the number of the node that ``read_through_base`` may insert
     if node is not None or x._requires:
-        _replace(x, node)
+        _replace_history(x, node)
         if base is not None and (x.retains_grad or base.retains_grad):
             read_through_base(x)
     storage = storage_of(x)
@@ -531,7 +531,7 @@ def rewrite_history(x: Tensor, node: Node | None) -> None:
         elif type(tensor) is Tensor and not tensor.retains_grad:
             forget_history(tensor)
         else:  # Subclasses must not change their class, and retain_grad needs the node.
-            _replace(tensor, _derived_node(tensor))
+            _replace_history(tensor, _derived_node(tensor))
             still.append(member)
 
 
@@ -572,10 +572,10 @@ class _Shaped(NamedTuple):
     dtype: DType
 
 
-def _replace(x: Tensor, node: Node | None) -> None:
+def _replace_history(x: Tensor, node: Node | None) -> None:
     """Give x a new history. The hook of ``retain_grad`` moves to the new node; other hooks stay with the old value."""
     old = x._node
-    _set(x, node)
+    _set_node(x, node)
     retained = old.hooks.pop(-id(x), None) if old is not None and old.hooks else None
     if retained is not None and node is not None:
         node.hooks = {-id(x): retained}

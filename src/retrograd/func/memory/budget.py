@@ -99,7 +99,7 @@ class memory_budget(Mode):
 
     def __init__(self, limit: int | float | str, saved_dtype: DType | None = None) -> None:
         super().__init__()
-        self.limit = _parsed(limit)
+        self.limit = _bytes_of_limit(limit)
         if saved_dtype is not None and saved_dtype != bfloat16():
             raise ValueError(f"memory_budget: saved_dtype must be retrograd.bfloat16 or None, got {saved_dtype!r}")
         self.saved_dtype = saved_dtype
@@ -125,7 +125,7 @@ class memory_budget(Mode):
         return f"memory_budget({_size_text(self.limit)!r}{kept})"
 
 
-def _parsed(limit: float | str) -> int:
+def _bytes_of_limit(limit: float | str) -> int:
     if isinstance(limit, str):
         match = _SIZE.fullmatch(limit)
         unit = None if match is None else _UNITS.get(match[2].lower())
@@ -201,7 +201,7 @@ class _Keeper(Observer):
                 return
             handles.append(x if made is None else made)
         depth = 1 + max([x.depth for x in handles if isinstance(x, Recreatable)], default=MAX_DEPTH)
-        if depth <= MAX_DEPTH and not any(True for x in params.values() for _ in _arrays(x)):
+        if depth <= MAX_DEPTH and not any(True for x in params.values() for _ in _arrays_within(x)):
             call = Call(primitive, tuple(handles), params)
             self._note(out, Recreatable(lambda: call.run(tuple(map(recreated, handles)))[1][0], depth))
 
@@ -282,7 +282,7 @@ class _Keeper(Observer):
                     params = params | {name: x for name, x in recipes.items() if x is not None}
                 for value in params.values():
                     if type(value) not in _NO_ARRAYS and (type(value) is not tuple or not _is_plain(value)):
-                        for array in _arrays(value):
+                        for array in _arrays_within(value):
                             pool.fix(array)
             handles: Any = self._handles(inputs, segment) if written is None else written
             if len(handles) == 1 and type(handles[0]) is Call:
@@ -435,7 +435,7 @@ def _is_plain(values: tuple[object, ...]) -> bool:
     return _NO_ARRAYS.issuperset(map(type, values))
 
 
-def _arrays(param: object) -> Iterator[Array]:
+def _arrays_within(param: object) -> Iterator[Array]:
     pending = [param]
     while pending:
         value = pending.pop()

@@ -65,7 +65,7 @@ class Cuts:
         for value, end in last.items():
             call = producer(value)
             start = numbers.get(call, 0)
-            size = _size(call, value, calls[start][1]) if call in numbers else 0
+            size = _bytes_of(call, value, calls[start][1]) if call in numbers else 0
             changes[start] += size
             changes[end] -= size
         trail, alive = 0, 0
@@ -80,7 +80,7 @@ class Cuts:
         self.good = {trail for trail, cost in costs.items() if cost <= SLACK * least}
 
 
-def _size(call: Call, value: Value, node: Node) -> int:
+def _bytes_of(call: Call, value: Value, node: Node) -> int:
     shape, dtype = node.shape, node.dtype
     if type(value) is tuple:
         shape, dtype = shape[value[1]], dtype[value[1]]

@@ -143,7 +143,7 @@ def _expm1(node: Expanded) -> Recurrence:
 
 
 def _log(shift: int) -> Callable[[Expanded], Recurrence]:
-    def rule(node: Expanded) -> Recurrence:
+    def log_rule(node: Expanded) -> Recurrence:
         (x,), y = node.xs, node.y
         base = x[0] + shift if shift else x[0]
 
@@ -152,13 +152,13 @@ def _log(shift: int) -> Callable[[Expanded], Recurrence]:
 
         return next_coefficient
 
-    return rule
+    return log_rule
 
 
 def _pair(own: Primitive, other: Primitive, to_own: int, to_other: int) -> Callable[[Expanded], Recurrence]:
     """The rule of one of two functions f, g with ``f' = to_own g x'`` and ``g' = to_other f x'``."""
 
-    def rule(node: Expanded) -> Recurrence:
+    def pair_rule(node: Expanded) -> Recurrence:
         (x,), y = node.xs, node.y
         partner: Series = [apply(other, (x[0],), {})]
         y[0] = apply(own, (x[0],), {})
@@ -170,13 +170,13 @@ def _pair(own: Primitive, other: Primitive, to_own: int, to_other: int) -> Calla
 
         return next_coefficient
 
-    return rule
+    return pair_rule
 
 
 def _by_itself(factor: Callable[[Series, int], Coefficient]) -> Callable[[Expanded], Recurrence]:
     """The rule of a function with ``y' = w x'``, where ``factor(y, k)`` is the coefficient k of w."""
 
-    def rule(node: Expanded) -> Recurrence:
+    def rule_by_itself(node: Expanded) -> Recurrence:
         (x,), y = node.xs, node.y
         w: Series = []
 
@@ -186,7 +186,7 @@ def _by_itself(factor: Callable[[Series, int], Coefficient]) -> Callable[[Expand
 
         return next_coefficient
 
-    return rule
+    return rule_by_itself
 
 
 def _whole(node: Expanded) -> Callable[[Tensor], Tensor]:
@@ -204,7 +204,7 @@ def _solve(
 ) -> Callable[[Expanded], Recurrence]:
     """``a y = b``: ``y_k = a_0^-1 (b_k - sum_(j>=1) a_j y_(k-j))``, with the part of a that the primitive reads."""
 
-    def rule(node: Expanded) -> Recurrence:
+    def solve_rule(node: Expanded) -> Recurrence:
         (a, b), y, read = node.xs, node.y, part(node)
 
         def next_coefficient(k: int) -> Coefficient:
@@ -216,7 +216,7 @@ def _solve(
 
         return next_coefficient
 
-    return rule
+    return solve_rule
 
 
 def _inv(node: Expanded) -> Recurrence:

@@ -242,7 +242,7 @@ class State:
             elif local_metadata.get(_ASSIGN):
                 assignments.append(partial(self._assign, name, value))
             else:
-                assignments.append(partial(_copy, name, tensor, value))
+                assignments.append(partial(_copy_parameter, name, tensor, value))
         with no_grad():
             for write in now:
                 write()
@@ -261,7 +261,7 @@ class State:
             self._parameters[name] = Parameter(value, requires_grad=getattr(self, name).requires_grad)
 
 
-def _copy(name: str, target: Tensor, source: Tensor) -> None:
+def _copy_parameter(name: str, target: Tensor, source: Tensor) -> None:
     if target.device.type == "meta" and source.device.type != "meta":
         warnings.warn(
             f"for {name}: copying from a non-meta parameter in the checkpoint to a meta parameter in the current "

@@ -53,7 +53,7 @@ def _run_packed(
             rows = (starts[:length, None] + np.arange(first, end)[None, :]).reshape(-1)
             x = index_select(packed.data, 0, new_tensor(rows)).reshape(length, end - first, *packed.data.shape[1:])
             own = None if states is None else tuple(state[:, first:end] for state in states)
-            result, final = layer._run(x, own)
+            result, final = layer._run_layers(x, own)
             outputs.append(result.reshape(rows.size, *result.shape[2:]))
             places.append(rows)
             finals.append(final)
@@ -174,7 +174,7 @@ class RNNBase(Module):
     def flatten_parameters(self) -> None:
         """Do nothing: the weights need not be contiguous in memory."""
 
-    def _run(self, input: Tensor, states: tuple[Tensor, ...] | None) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def _run_layers(self, input: Tensor, states: tuple[Tensor, ...] | None) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Return the outputs and final states, without a batch dimension if the input has none."""
         name = type(self).__name__
         if isinstance(input, PackedSequence):
@@ -285,7 +285,7 @@ class RNN(RNNBase):
         self.nonlinearity = nonlinearity
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        outputs, states = self._run(input, None if hx is None else (hx,))
+        outputs, states = self._run_layers(input, None if hx is None else (hx,))
         return outputs, states[0]
 
 
@@ -321,7 +321,7 @@ class GRU(RNNBase):
         )
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        outputs, states = self._run(input, None if hx is None else (hx,))
+        outputs, states = self._run_layers(input, None if hx is None else (hx,))
         return outputs, states[0]
 
 
@@ -371,7 +371,7 @@ class LSTM(RNNBase):
         if hx is not None and len(hx) != 2:
             given = describe(hx) if isinstance(hx, Tensor) else f"{len(hx)} values"
             raise RuntimeError(f"LSTM: expected a pair of states (h, c), got {given}")
-        outputs, states = self._run(input, None if hx is None else tuple(hx))
+        outputs, states = self._run_layers(input, None if hx is None else tuple(hx))
         return outputs, (states[0], states[1])
 
 

@@ -34,7 +34,7 @@ def _activation(activation: Activation) -> Callable[[Tensor], Tensor]:
     return getattr(F, activation)
 
 
-def _copies(module: Module, count: int) -> ModuleList:
+def _independent_copies(module: Module, count: int) -> ModuleList:
     return ModuleList([deepcopy(module) for _ in range(count)])
 
 
@@ -206,7 +206,7 @@ class TransformerEncoder(Module):
         mask_check: bool = True,
     ) -> None:
         super().__init__()
-        self.layers = _copies(encoder_layer, num_layers)
+        self.layers = _independent_copies(encoder_layer, num_layers)
         self.num_layers = num_layers
         self.norm = norm
         self.enable_nested_tensor = enable_nested_tensor
@@ -244,7 +244,7 @@ class TransformerDecoder(Module):
 
     def __init__(self, decoder_layer: TransformerDecoderLayer, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
-        self.layers = _copies(decoder_layer, num_layers)
+        self.layers = _independent_copies(decoder_layer, num_layers)
         self.num_layers = num_layers
         self.norm = norm
 

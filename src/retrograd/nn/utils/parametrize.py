@@ -156,8 +156,8 @@ def _check_same(result: Any, original: Tensor) -> None:
         )
 
 
-def _computed(name: str) -> property:
-    def get(module: Module) -> Any:
+def _computed_attribute(name: str) -> property:
+    def compute(module: Module) -> Any:
         parametrizations: Any = module.parametrizations
         if not _cache_depth:
             return parametrizations[name]()
@@ -166,11 +166,11 @@ def _computed(name: str) -> property:
             _cache[key] = parametrizations[name]()
         return _cache[key]
 
-    def set_(module: Module, value: Tensor) -> None:
+    def set_originals(module: Module, value: Tensor) -> None:
         parametrizations: Any = module.parametrizations
         parametrizations[name].right_inverse(value)
 
-    return property(get, set_)
+    return property(compute, set_originals)
 
 
 def _set_computed_attributes(module: Module, plain: type[Module], names: tuple[str, ...]) -> None:
@@ -182,7 +182,7 @@ def _set_computed_attributes(module: Module, plain: type[Module], names: tuple[s
     def reduce(self: Module, protocol: object) -> Any:
         return _restore, (plain, names), self.__dict__
 
-    attributes: dict[str, object] = {name: _computed(name) for name in names}
+    attributes: dict[str, object] = {name: _computed_attribute(name) for name in names}
     attributes |= {"__reduce_ex__": reduce, "_plain": plain, "__module__": plain.__module__}
     module.__class__ = type(f"Parametrized{plain.__name__}", (plain,), attributes)
 

@@ -59,7 +59,7 @@ def _hooks(module: Module) -> list[Callable[..., Any]]:
     return [hook for hook, _ in module._forward_pre_hooks.values()]
 
 
-def _enter(module: Module, hook: _WeightHook) -> Module:
+def _register_weight_hook(module: Module, hook: _WeightHook) -> Module:
     with no_grad():
         object.__setattr__(module, hook.name, hook.compute(module, False))
     module.register_forward_pre_hook(hook)
@@ -106,7 +106,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     with no_grad():
         module.register_parameter(name + "_g", Parameter(norm_except(hook.dim, weight).detach()))
     module.register_parameter(name + "_v", weight)
-    return _enter(module, hook)
+    return _register_weight_hook(module, hook)
 
 
 def remove_weight_norm(module: Module, name: str = "weight") -> Module:
