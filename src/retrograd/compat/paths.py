@@ -147,7 +147,7 @@ _SECTIONS = {
 _FX = {
     "fx._symbolic_trace": "tracer", "fx.graph": "graph code names node",
     "fx.graph_module": "graph_module tracer",
-    "fx.immutable_collections": "immutable_collections", "fx.interpreter": "interpreter", "fx.node": "node",
+    "fx.immutable_collections": "node", "fx.interpreter": "interpreter", "fx.node": "node",
     "fx.operator_schemas": "node", "fx.passes.infra.pass_base": "passes",
     "fx.passes.shape_prop": "passes", "fx.passes.split_module": "passes",
     "fx.proxy": "proxy", "fx.subgraph_rewriter": "subgraph_rewriter",

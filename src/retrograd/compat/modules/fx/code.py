@@ -18,9 +18,8 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from ....core.arrays.devices import Device
-from .immutable_collections import Value
 from .names import GENERATED, Namespace, public_name, qualified_name, root
-from .node import Argument, Node, map_arg, type_repr
+from .node import Argument, Node, Value, map_arg, type_repr
 
 TransformCode = Callable[[list[str]], list[str]]
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from ....nn.base.module import Module
 from .code import CodeGen, PythonCode, TransformCode, python_code
-from .immutable_collections import Value
 from .names import Namespace, qualified_name
-from .node import SIDE_EFFECTS, Argument, Node, Target, map_arg, nodes_in, ring
+from .node import SIDE_EFFECTS, Argument, Node, Target, Value, map_arg, nodes_in, ring
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

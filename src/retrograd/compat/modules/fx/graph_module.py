@@ -11,8 +11,8 @@ from ....nn.base.module import Module
 from ....nn.parameter import Parameter
 from .code import PythonCode, PyTreeCodeGen, compile_source
 from .graph import Graph
-from .immutable_collections import Value
 from .names import root as package_name
+from .node import Value
 
 
 class GraphModule(Module):

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from ....nn.base.module import Module
 from .graph import Graph
 from .graph_module import GraphModule
-from .immutable_collections import Value
-from .node import Argument, Node, Target, map_arg
+from .node import Argument, Node, Target, Value, map_arg
 from .proxy import Proxy
 from .tracer import Tracer
 

@@ -9,10 +9,11 @@ import math
 import operator
 import re
 import sys
+from collections.abc import Callable
 from functools import cache
+from types import ModuleType
 
 from ....ops.table.registry import OPERATORS
-from .immutable_collections import Value
 
 _NOT_IN_NAMES = re.compile(r"\W", re.ASCII)
 _NUMBERED = re.compile(r"(.*?)_(\d+)", re.DOTALL)
@@ -86,7 +87,7 @@ def root() -> str:
 def _public_functions() -> dict[int, str]:
     names: dict[int, str] = {}
     for space in ("", "nn.functional", "linalg", "fft", "special", "sparse", "nn.init", "autograd", "func", "signal"):
-        module: Value = sys.modules["retrograd"]
+        module: ModuleType = sys.modules["retrograd"]
         for part in space.split(".") if space else ():
             module = getattr(module, part)
         for name in module.__dir__():  # ``setdefault`` keeps the first of several names of an operator
@@ -117,7 +118,7 @@ def public_name(function: object) -> str | None:
     return name
 
 
-def qualified_name(function: Value) -> str:
+def qualified_name(function: Callable[..., object]) -> str:
     """Return how code names a function: ``torch.relu``, ``operator.add``, ``math.sqrt``."""
     own = str(getattr(function, "__name__", type(function).__name__))
     if getattr(builtins, own, None) is function:

@@ -11,9 +11,8 @@ from ....core.tensor.tensor import Tensor
 from ....nn.base.module import Module
 from .graph import Graph
 from .graph_module import GraphModule
-from .immutable_collections import Value
 from .interpreter import Interpreter
-from .node import Node, map_aggregate, map_arg
+from .node import Node, Value, map_aggregate, map_arg
 
 
 class TensorMetadata(NamedTuple):

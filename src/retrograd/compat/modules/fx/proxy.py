@@ -18,8 +18,7 @@ from ....core.tensor.tensor import Tensor
 from ...torch_function import install
 from ...types import layout, memory_format
 from .graph import Graph
-from .immutable_collections import Value
-from .node import Argument, Node, Target, map_aggregate
+from .node import Argument, Node, Target, Value, map_aggregate
 
 _CONSTANTS = (str, int, float, complex, Enum, Tensor, Device, np.dtype, layout, memory_format, type(None), type(...))
 

@@ -8,8 +8,7 @@ from typing import NamedTuple
 from ....nn.base.module import Module
 from .graph import Graph
 from .graph_module import GraphModule
-from .immutable_collections import Value
-from .node import Argument, Node, map_arg
+from .node import Argument, Node, Value, map_arg
 from .tracer import Tracer
 
 

@@ -18,8 +18,7 @@ from ..toplevel import _assert
 from .code import PyTreeCodeGen, compile_source
 from .graph import Graph
 from .graph_module import GraphModule
-from .immutable_collections import Value
-from .node import Argument
+from .node import Argument, Value
 from .proxy import ParameterProxy, TracerBase, tracer_of
 
 # The globals of modules that registered a function with ``wrap``, by the id of these globals and the function's name.
