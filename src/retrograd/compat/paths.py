@@ -150,7 +150,7 @@ _FX = {
     "fx.immutable_collections": "node", "fx.interpreter": "interpreter", "fx.node": "node",
     "fx.operator_schemas": "node", "fx.passes.infra.pass_base": "passes",
     "fx.passes.shape_prop": "passes", "fx.passes.split_module": "passes",
-    "fx.proxy": "proxy", "fx.subgraph_rewriter": "subgraph_rewriter",
+    "fx.proxy": "proxy", "fx.subgraph_rewriter": "passes",
 }  # fmt: skip
 
 # The sources of each path below ``retrograd``. A path without sources has only submodules.

@@ -1,8 +1,8 @@
 """``fx``: functions and modules as graphs that a program can read, change, and turn into Python code again.
 
 ``tracer`` records a program on ``proxy`` objects, ``graph`` and ``node`` hold the result, ``code`` generates source,
-``graph_module`` runs the source, and ``interpreter``, ``passes`` and ``subgraph_rewriter`` work on graphs. Only
-programs that import ``torch.fx`` load it. Decision 108 has the reasons.
+``graph_module`` runs the source, and ``interpreter`` and ``passes`` work on graphs. Only programs that import
+``torch.fx`` load it. Decision 108 has the reasons.
 """
 
 from .code import CodeGen
@@ -10,8 +10,8 @@ from .graph import Graph
 from .graph_module import GraphModule
 from .interpreter import Interpreter, Transformer
 from .node import Node, has_side_effect, map_arg
+from .passes import replace_pattern
 from .proxy import Proxy
-from .subgraph_rewriter import replace_pattern
 from .tracer import PH, Tracer, symbolic_trace, wrap
 
 __all__ = [
