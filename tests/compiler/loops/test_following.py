@@ -1,6 +1,7 @@
 """Python loops whose steps are compared with a block while they are traced, and not recorded."""
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -199,6 +200,28 @@ def test_recorded_calls_do_not_grow_with_the_number_of_steps(monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+@pytest.mark.parametrize("multiply", [rg.mm, rg.matmul, rg.nn.functional.linear, partial(rg.einsum, "ij,jk")])
+def test_a_loop_with_products_that_take_long_is_recorded_call_by_call(multiply, monkeypatch):
+    """Its backward pass would compute the products again."""
+    calls = []
+    call = Tracer.call
+    monkeypatch.setattr(Tracer, "call", lambda *args, **kwargs: calls.append(1) or call(*args, **kwargs))
+
+    def loop(x, y):
+        for _ in range(200):
+            x = multiply(x, y).sin()
+        return x.sum()
+
+    counts = []
+    for size in (4, 104):
+        x, y = drawn(size, size, requires_grad=True), drawn(size, size)
+        calls.clear()
+        rg.compile(loop)(x, y)
+        counts.append(len(calls))
+    assert counts[0] < 200 < 400 < counts[1]
+
+
 def test_a_loop_that_cannot_be_rolled_is_recorded_call_by_call(monkeypatch):
     monkeypatch.setattr(_Steps, "_loop", lambda *_: None)
     check(final, (drawn(3), drawn(3)), 1)

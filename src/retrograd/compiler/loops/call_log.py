@@ -20,6 +20,9 @@ from ...core.graph.nodes import Node, edge_of
 from ...core.graph.primitive import Primitive
 from ...core.tensor.tensor import Tensor
 from ...ops.indexing.indexing import GETITEM
+from ...ops.linear.products.affine import LINEAR, LINEAR_NO_BIAS
+from ...ops.linear.products.einsum import EINSUM, EINSUM2
+from ...ops.linear.products.matmul import MATMUL, MM
 from ...ops.math.arithmetic import ADD, DIV, MUL, SUB
 from ...ops.shape.joining import UNBIND
 from ..program import Value, equal
@@ -30,7 +33,7 @@ MAX_PERIOD = 5000
 MAX_BYTES = 1 << 12  # maximum bytes of a NumPy array that a call reads
 MAX_STACKED = 1 << 10  # maximum bytes of a Tensor that differs between periods and is not a row of one Tensor
 MAX_PRODUCT = 1 << 20  # maximum multiplications of a matrix product in a loop that is followed
-_PRODUCTS = frozenset(("mm", "matmul", "linear", "einsum"))
+_PRODUCTS = frozenset((MM, MATMUL, LINEAR, LINEAR_NO_BIAS, EINSUM, EINSUM2))
 _WINDOW = 6  # number of successive calls that are compared to find a period
 ARITHMETIC = frozenset((ADD, SUB, MUL, DIV))
 Params: TypeAlias = dict[str, object]
@@ -318,7 +321,7 @@ class CallLog:
 
 def _is_costly(call: Call) -> bool:
     """Return whether a call is a matrix product that takes long: the backward pass must not compute it again."""
-    if call.primitive.name not in _PRODUCTS:
+    if call.primitive not in _PRODUCTS:
         return False
     sizes = [read[0].size for read in (*call.reads, *call.results) if isinstance(read, tuple)]
     return prod(sizes) > MAX_PRODUCT**2  # (m, k) @ (k, n): the product of the sizes is (m * k * n) ** 2
