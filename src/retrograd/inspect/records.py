@@ -220,7 +220,7 @@ class Groups(dict[str, Records]):
     _repr_html_ = repr_html("groups_html")
 
     def __str__(self) -> str:
-        return groups_table(self, outside=self.outside)
+        return groups_table(self, self.outside)
 
 
 class trace(Records, Mode):  # type: ignore[misc]  # no file, though Mode is one for its C code

@@ -36,7 +36,7 @@ def table(records: Sequence[Record], width: int | None = None) -> str:
     """Return the table, at most as wide as the terminal; the last line names the columns left out."""
     if not records:
         return "no operator ran"
-    width = columns_of_terminal(160) if width is None else width
+    width = columns_of_terminal(160)
     rows = [_row(record) for record in records]
     widths = [max(map(len, column)) for column in zip(_HEADINGS, *rows, strict=True)]
     widths = [min(width, limit) for width, limit in zip(widths, (*_WIDEST, *widths[_LEFT:]), strict=True)]
@@ -111,11 +111,11 @@ class Totals(Protocol):
     def __len__(self) -> int: ...
 
 
-def groups_table(groups: Mapping[str, Totals], width: int | None = None, outside: float = 0.0) -> str:
+def groups_table(groups: Mapping[str, Totals], outside: float) -> str:
     """Return a table with one row per group, and one row for the time outside of operators, if any."""
     if not groups:
         return "no operator ran"
-    width = columns_of_terminal(160) if width is None else width
+    width = columns_of_terminal(160)
     beside = any(group.other for group in groups.values())
     whole = sum(group.seconds + group.other for group in groups.values()) + outside
     headings = ("forward", "backward", *(("other",) if beside else ()), "share", "kept", "operators")
