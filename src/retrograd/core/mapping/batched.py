@@ -290,12 +290,11 @@ def _on_examples(function: Callable[..., object], args: Sequence[Array], kwargs:
         how = f"calling {function.__name__}"
         instead = "the shape of its result differs between them: use where(), or sums over the elements of a mask"
         raise RuntimeError(DATA_DEPENDENT.format(how=how, instead=instead))
-    count = (level.size if mapped else 1) or 1
-    results = [function(*at(args, index), **at(kwargs, index)) for index in range(count)]
-
     together = _element_by_element(function, args, kwargs, level) if mapped else NotImplemented
     if together is not NotImplemented:
         return together
+    count = (level.size if mapped else 1) or 1
+    results = [function(*at(args, index), **at(kwargs, index)) for index in range(count)]
 
     def joined(column: Sequence[object]) -> Any:
         if isinstance(column[0], (tuple, list)):
