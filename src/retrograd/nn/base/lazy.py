@@ -365,14 +365,7 @@ class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
     """
 
 
-class _LazyInstanceNorm(_LazyNorm):
-    ranks: ClassVar[tuple[int, ...]]
-
-    def _channel(self, input: Tensor) -> int:
-        return 0 if input.ndim == self.ranks[0] else 1
-
-
-class LazyInstanceNorm1d(_LazyInstanceNorm, InstanceNorm1d):
+class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):
     """``InstanceNorm1d`` that takes ``num_features`` from its first input, of shape ``(N, C, L)``.
 
     Args:
@@ -383,8 +376,11 @@ class LazyInstanceNorm1d(_LazyInstanceNorm, InstanceNorm1d):
     (2, 4, 2)
     """
 
+    def _channel(self, input: Tensor) -> int:
+        return 0 if input.ndim == self.ranks[0] else 1
 
-class LazyInstanceNorm2d(_LazyInstanceNorm, InstanceNorm2d):
+
+class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):
     """``InstanceNorm2d`` that takes ``num_features`` from its first input, of shape ``(N, C, H, W)``.
 
     Args:
@@ -395,8 +391,11 @@ class LazyInstanceNorm2d(_LazyInstanceNorm, InstanceNorm2d):
     (2, 4, 2, 2)
     """
 
+    def _channel(self, input: Tensor) -> int:
+        return 0 if input.ndim == self.ranks[0] else 1
 
-class LazyInstanceNorm3d(_LazyInstanceNorm, InstanceNorm3d):
+
+class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d):
     """``InstanceNorm3d`` that takes ``num_features`` from its first input, of shape ``(N, C, D, H, W)``.
 
     Args:
@@ -406,3 +405,6 @@ class LazyInstanceNorm3d(_LazyInstanceNorm, InstanceNorm3d):
     >>> rg.nn.LazyInstanceNorm3d()(rg.ones(2, 4, 2, 2, 2)).shape
     (2, 4, 2, 2, 2)
     """
+
+    def _channel(self, input: Tensor) -> int:
+        return 0 if input.ndim == self.ranks[0] else 1
