@@ -22,10 +22,10 @@ from ...core.graph.modes import Mode, modes
 from ...core.graph.nodes import Node
 from ...core.graph.observers import Observer
 from ...core.graph.primitive import Primitive
+from ...core.nests import leaves
 from ...core.tensor.mutation import EXTRACT, OVERWRITE
 from ...core.tensor.storage import Storage, storage_of
 from ...core.tensor.tensor import Tensor
-from ...ops.indexing.indexing import Index
 from .ledger import Budget
 from .recipes import Call, Layout, Recreatable, Source, Value, producer, recreated
 from .segments import Pool, Segment
@@ -433,12 +433,4 @@ def _is_plain(values: tuple[object, ...]) -> bool:
 
 
 def _arrays(param: object) -> Iterator[Array]:
-    pending = [param]
-    while pending:
-        value = pending.pop()
-        if is_array(value):
-            yield value
-        elif isinstance(value, (tuple, list)):
-            pending += value
-        elif isinstance(value, Index):
-            pending += value.key
+    return filter(is_array, leaves(param))
