@@ -6,6 +6,8 @@ import pytest
 import retrograd as rg
 import retrograd.nn.functional as F
 from retrograd.compat.modules import functions
+from retrograd.core.mapping.batched import _on_examples
+from retrograd.core.tensor.tensor import new_tensor
 from retrograd.func import grad, vmap
 
 RNG = np.random.default_rng(0)
@@ -169,3 +171,15 @@ def test_an_array_of_another_holder_is_not_taken_for_unshared():
 
     vmap(run)(rg.ones(2, 3))
     assert said == [True, False]  # on Python 3.14, too, where a parameter borrows the caller's reference
+
+
+def test_a_function_that_is_elementwise_runs_once_for_all_examples():
+    shapes = []
+
+    def isin(x, y):
+        shapes.append(x.shape)
+        return np.isin(x, y)
+
+    found = vmap(lambda x: new_tensor(_on_examples(isin, (x.array, np.arange(2)), {})))(rg.arange(3))
+    assert found.tolist() == [True, True, False]
+    assert shapes == [(3,)]

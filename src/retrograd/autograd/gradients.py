@@ -238,16 +238,9 @@ def _batched(
     def one_backward_pass(*mapped: Tensor) -> list[Tensor | None]:
         given = iter(mapped)
         cotangents = [None if g is None else next(given) for g in gradients]
-        return list(
-            grad(
-                outputs,
-                wanted,
-                cotangents,
-                retain_graph,
-                create_graph,
-                allow_unused=allow_unused,
-                materialize_grads=materialize_grads,
-            )
+        found = grad(
+            outputs, wanted, cotangents, retain_graph, create_graph, True, allow_unused, False, materialize_grads
         )
+        return list(found)
 
     return tuple(vmap(one_backward_pass)(*[g for g in gradients if g is not None]))

@@ -129,14 +129,14 @@ def _difference(
 
 
 def directional_differences(
-    func: Callable[..., Sequence[Tensor]], inputs: Sequence[Tensor], x: Tensor, direction: np.ndarray, eps: float = STEP
+    func: Callable[..., Sequence[Tensor]], inputs: Sequence[Tensor], x: Tensor, direction: np.ndarray
 ) -> tuple[list[np.ndarray], np.ndarray]:
     """Return the derivative of every output along a direction of one input, in real coordinates.
 
     The second result is the direction that was taken: ``direction`` as rounded when it was added to the input.
     """
     array, before = x.array, x.array.copy()
-    step = eps * from_real(direction, array.shape, array.dtype)
+    step = STEP * from_real(direction, array.shape, array.dtype)
     with no_grad():
         try:
             array[...] = before + step
@@ -149,9 +149,9 @@ def directional_differences(
             array[...] = before
     # Equal values have the difference 0, even if they are infinite.
     with np.errstate(invalid="ignore"):
-        return [np.where(up == down, 0.0, (up - down) / (2 * eps)) for up, down in zip(high, low, strict=True)], (
+        return [np.where(up == down, 0.0, (up - down) / (2 * STEP)) for up, down in zip(high, low, strict=True)], (
             above - below
-        ) / (2 * eps)
+        ) / (2 * STEP)
 
 
 def real_size(x: Tensor) -> int:

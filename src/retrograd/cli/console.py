@@ -78,7 +78,7 @@ class Table:
         >>> table.right_aligned(0), table.right_aligned(1)
         (False, True)
         """
-        return bool(self.rows) and all(_is_number(row[column]) for row in self.rows)
+        return bool(self.rows) and all(is_number(row[column]) for row in self.rows)
 
 
 def print_table(table: Table) -> None:
@@ -194,7 +194,8 @@ def rich_console() -> "Console | None":
     return Console()
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Return whether a text is a number."""
     try:
         float(text)
     except ValueError:

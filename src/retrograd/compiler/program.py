@@ -55,6 +55,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from ..core.arrays.dtypes import DType
+from ..core.nests import replaced as replaced
 
 Function: TypeAlias = Callable[..., Any]
 Arguments: TypeAlias = tuple[Any, ...]
@@ -287,29 +288,6 @@ def values_in(nest: Any) -> Iterator[Value]:
         yield from values_in((nest.start, nest.stop, nest.step))
     elif hasattr(kind, "with_key"):
         yield from values_in(nest.key)
-
-
-def replaced(nest: Any, change: Callable[[Any], Any]) -> Any:
-    """Apply ``change`` to all leaves of an argument; return the same object if nothing changes."""
-    kind = type(nest)
-    if kind is tuple or kind is list or isinstance(nest, (tuple, list)):
-        items = [replaced(item, change) for item in nest]
-        if all(new is old for new, old in zip(items, nest, strict=True)):
-            return nest
-        if kind in (tuple, list):
-            return kind(items)
-        return kind(*items) if hasattr(nest, "_fields") else tuple(items)
-    if kind is dict:
-        entries = {name: replaced(item, change) for name, item in nest.items()}
-        return nest if all(entries[name] is nest[name] for name in nest) else entries
-    if kind is slice:
-        parts = nest.start, nest.stop, nest.step
-        changed = replaced(parts, change)
-        return nest if changed is parts else slice(*changed)
-    if hasattr(kind, "with_key"):
-        key = replaced(nest.key, change)
-        return nest if key is nest.key else nest.with_key(key)
-    return change(nest)
 
 
 def equal(x: object, y: object) -> bool:

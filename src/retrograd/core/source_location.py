@@ -79,16 +79,16 @@ def user_site(depth: int = 1) -> Site:
     return _site_of(frame)
 
 
-def user_stack(base: int, limit: int = 64) -> tuple[Site, ...]:
+def user_stack(base: int) -> tuple[Site, ...]:
     """Return the lines of the program on the stack, from the frame with id ``base`` to the innermost frame."""
-    return stack_of(sys._getframe(1), base, limit)
+    return stack_of(sys._getframe(1), base)
 
 
-def stack_of(innermost: FrameType, base: int, limit: int = 64) -> tuple[Site, ...]:
+def stack_of(innermost: FrameType, base: int) -> tuple[Site, ...]:
     """Return the lines of the program on the stack, from the frame with id ``base`` to ``innermost``."""
     sites: list[Site] = []
     frame = user_frame(innermost)
-    while frame is not None and len(sites) < limit:
+    while frame is not None and len(sites) < 64:
         sites.append(_site_of(frame))
         if id(frame) == base:
             break

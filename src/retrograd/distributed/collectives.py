@@ -21,8 +21,6 @@ from .mpi import Request
 from .reduce_ops import ReduceOp, check_reduction, narrowed, widened
 from .work import Work, communicator
 
-Tensors = Sequence[Tensor]
-
 
 def tensor_of(name: str, argument: str, value: object) -> Tensor:
     """Return ``value`` if it is a Tensor, else raise TypeError."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any
 
 from .record import Record
 from .statistics import Statistics
@@ -36,7 +36,7 @@ def table(records: Sequence[Record], width: int | None = None) -> str:
     """Return the table, at most as wide as the terminal; the last line names the columns left out."""
     if not records:
         return "no operator ran"
-    width = columns_of_terminal(160) if width is None else width
+    width = columns_of_terminal(160)
     rows = [_row(record) for record in records]
     widths = [max(map(len, column)) for column in zip(_HEADINGS, *rows, strict=True)]
     widths = [min(width, limit) for width, limit in zip(widths, (*_WIDEST, *widths[_LEFT:]), strict=True)]
@@ -83,62 +83,6 @@ def _fit(widths: list[int], shown: Sequence[int], width: int, least: Sequence[tu
             widths[column] -= given
             over -= given
     return over
-
-
-class Totals(Protocol):
-    """The figures of a group of records in a row of ``groups_table``."""
-
-    @property
-    def forward(self) -> float:
-        """Seconds in forward calls."""
-
-    @property
-    def backward(self) -> float:
-        """Seconds in derivative rules."""
-
-    @property
-    def seconds(self) -> float:
-        """Seconds forward and backward."""
-
-    @property
-    def other(self) -> float:
-        """Seconds outside of operators."""
-
-    @property
-    def kept(self) -> int:
-        """Bytes that the operators save."""
-
-    def __len__(self) -> int: ...
-
-
-def groups_table(groups: Mapping[str, Totals], width: int | None = None, outside: float = 0.0) -> str:
-    """Return a table with one row per group, and one row for the time outside of operators, if any."""
-    if not groups:
-        return "no operator ran"
-    width = columns_of_terminal(160) if width is None else width
-    beside = any(group.other for group in groups.values())
-    whole = sum(group.seconds + group.other for group in groups.values()) + outside
-    headings = ("forward", "backward", *(("other",) if beside else ()), "share", "kept", "operators")
-    rows = [
-        (
-            duration(x.forward),
-            duration(x.backward),
-            *((duration(x.other),) if beside else ()),
-            percent((x.seconds + x.other) / whole if whole else 0),
-            size(x.kept),
-            str(len(x)),
-        )
-        for x in groups.values()
-    ]
-    labels = list(groups)
-    if outside:
-        rows.append(("", "", percent(outside / whole), "", ""))
-        labels.append(f"outside of operators, {duration(outside)}")
-    widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
-    figures = ["  ".join(map(str.rjust, row, widths)) for row in (headings, *rows)]
-    return "\n".join(
-        cut(f"{text}  {label}".rstrip(), width) for text, label in zip(figures, ("", *labels), strict=True)
-    )
 
 
 def _row(record: Record) -> tuple[str, ...]:

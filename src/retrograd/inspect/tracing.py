@@ -20,7 +20,7 @@ from .diff import Difference, compare
 from .record import Departure, Record
 from .recorder import Recorder
 from .statistics import Statistics
-from .table import groups_table, table
+from .table import columns_of_terminal, cut, duration, percent, size, table
 
 _NAMED = 30  # the most names in a message
 
@@ -220,7 +220,31 @@ class Groups(dict[str, Records]):
     _repr_html_ = repr_html("groups_html")
 
     def __str__(self) -> str:
-        return groups_table(self, outside=self.outside)
+        if not self:
+            return "no operator ran"
+        beside = any(group.other for group in self.values())
+        whole = sum(group.seconds + group.other for group in self.values()) + self.outside
+        headings = ("forward", "backward", *(("other",) if beside else ()), "share", "kept", "operators")
+        rows = [
+            (
+                duration(x.forward),
+                duration(x.backward),
+                *((duration(x.other),) if beside else ()),
+                percent((x.seconds + x.other) / whole if whole else 0),
+                size(x.kept),
+                str(len(x)),
+            )
+            for x in self.values()
+        ]
+        labels = list(self)
+        if self.outside:
+            rows.append(("", "", percent(self.outside / whole), "", ""))
+            labels.append(f"outside of operators, {duration(self.outside)}")
+        widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
+        figures = ["  ".join(map(str.rjust, row, widths)) for row in (headings, *rows)]
+        width = columns_of_terminal(160)
+        lines = zip(figures, ("", *labels), strict=True)
+        return "\n".join(cut(f"{text}  {label}".rstrip(), width) for text, label in lines)
 
 
 class trace(Records, Mode):  # type: ignore[misc]  # no file, though Mode is one for its C code

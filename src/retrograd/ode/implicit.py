@@ -175,14 +175,14 @@ _ROSENBROCK = {"rodas5p": RODAS5P}
 METHODS = (*_TABLEAUS, *_ROSENBROCK)
 
 
-def method_named(caller: str, name: str) -> ExplicitMethod:
+def method_named(name: str) -> ExplicitMethod:
     """Return a new method object by name.
 
     Raises:
         ValueError: the method is unknown.
     """
     if not isinstance(name, str) or name not in METHODS:
-        raise ValueError(f"{caller}: method must be one of {', '.join(METHODS)}, got {name!r}")
+        raise ValueError(f"solve: method must be one of {', '.join(METHODS)}, got {name!r}")
     if name in _ROSENBROCK:
         return RosenbrockMethod(name, _ROSENBROCK[name])
     tableau = _TABLEAUS[name]

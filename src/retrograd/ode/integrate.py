@@ -97,7 +97,7 @@ def solve(
     times = _times(t)
     numbers = [number("solve", time, f"t[{index}]") for index, time in enumerate(times)]
     _check_monotone(numbers)
-    chosen = method_named("solve", method)
+    chosen = method_named(method)
     control = _control(system, chosen, rtol, atol, steps, first_step, max_step, min_step, max_steps)
     functions = [Event("solve", g, i) for i, g in enumerate([events] if callable(events) else events or ())]
     if adjoint not in ("direct", "checkpoint", "backsolve"):
@@ -132,7 +132,7 @@ def solve(
     if adjoint == "checkpoint" and modes.grad_enabled:
         with no_grad():
             plan = [(step.t, step.h) for step in stepped(system, chosen, numbers, y, control, not chosen.interpolates)]
-        states = replayed(system, lambda: method_named("solve", method), plan, numbers, y, control)
+        states = replayed(system, lambda: method_named(method), plan, numbers, y, control)
         return _finished(system, chosen, control, times, states, [], 0, None)
     return _integrated(system, chosen, times, numbers, y, control, functions, dense, every_step)
 

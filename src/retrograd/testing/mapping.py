@@ -28,7 +28,7 @@ from ..ops.make.generators import manual_seed
 from ..ops.table.registry import Operator
 from .case import Case
 from .comparison import assert_close, scale_of
-from .programs import Program, programs, replaced
+from .programs import Program, make_tensor, programs, replaced
 
 # A batching rule may sum in another order than the loop.
 TOLERANCE = 1e-9
@@ -91,7 +91,7 @@ def mapped_program(program: Program, number: int = 0, *, long: bool = False) -> 
     arrays, function = as_function(program)
     randomness = "same" if program.case.random else "error"
     with no_grad(), silent():
-        base = function(*map(_tensor, arrays)) if arrays else []
+        base = function(*map(make_tensor, arrays)) if arrays else []
     if not base:
         return 0.0
     examples = [_examples(array, arrays, index, function, base) for index, array in enumerate(arrays)]
@@ -101,7 +101,7 @@ def mapped_program(program: Program, number: int = 0, *, long: bool = False) -> 
     def separate(f: Function, chosen: Sequence[int], row: int) -> list[Tensor]:
         which = tuple([row if index in chosen else 0 for index in range(len(arrays))])
         if (f, which) not in known:
-            known[f, which] = f(*[_tensor(rows[row]) for rows, row in zip(examples, which, strict=True)])
+            known[f, which] = f(*[make_tensor(rows[row]) for rows, row in zip(examples, which, strict=True)])
         return known[f, which]
 
     def mapped(f: Function, in_dims: object) -> Function:
@@ -114,7 +114,7 @@ def mapped_program(program: Program, number: int = 0, *, long: bool = False) -> 
             for index, array in enumerate(arrays)
         ]  # fmt: skip
         in_dims = tuple([dim if index in chosen else None for index in range(len(arrays))])
-        got = mapped(f, in_dims)(*map(_tensor, inputs))
+        got = mapped(f, in_dims)(*map(make_tensor, inputs))
         if not size:
             for a, b in zip(got, separate(f, chosen, 0), strict=True):
                 expected = (0, *a.shape[1:]) if program.operator.name in SHAPED_BY_VALUES else (0, *b.shape)
@@ -192,7 +192,7 @@ def _derivatives(
             return worst
         stacked = [np.stack(rows) if index in points else arrays[index] for index, rows in enumerate(examples)]
         in_dims = tuple([0 if index in points else None for index in every])
-        at, primals = at_points(mapped(function, in_dims), [*map(_tensor, stacked)])
+        at, primals = at_points(mapped(function, in_dims), [*map(make_tensor, stacked)])
         outputs, pull = vjp(at, *primals)
         got = pull([new_tensor(np.stack([_waves(np.cos, x.shape[1:], x.dtype)] * EXAMPLES)) for x in outputs])
         rows = [separate(gradients, points, row) for row in range(EXAMPLES)]
@@ -255,14 +255,10 @@ def _examples(array: Array, arrays: list[object], index: int, function: Function
     try:
         with warnings.catch_warnings(), no_grad(), silent():
             warnings.simplefilter("ignore")
-            results = function(*[_tensor(other if i == index else a) for i, a in enumerate(arrays)])
+            results = function(*[make_tensor(other if i == index else a) for i, a in enumerate(arrays)])
     except Exception:  # for example, an index out of range, or offsets that are not increasing
         return [array, array]
     return [array, other if [x.shape for x in results] == [x.shape for x in base] else array]
-
-
-def _tensor(array: object) -> Tensor:
-    return new_tensor(np.array(array, copy=True, order="K"))
 
 
 def _compare(what: str, got: Sequence[Tensor], rows: Sequence[Sequence[Tensor]]) -> float:

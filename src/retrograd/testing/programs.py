@@ -18,7 +18,7 @@ from ..ops.table.registry import Operator
 from .case import Call, Case, Fixed
 
 
-def make_tensor(array: Array) -> Tensor:
+def make_tensor(array: object) -> Tensor:
     """Return a Tensor on a copy of the array with the same memory layout."""
     return new_tensor(np.array(array, copy=True, order="K"))
 

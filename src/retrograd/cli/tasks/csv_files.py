@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..console import UserError
+from ..console import UserError, is_number
 from ..parser import suggestion
 
 DELIMITERS = (",", ";", "\t", "|")
@@ -84,7 +84,7 @@ def read_csv(path: Path) -> CsvFile:
         names = [name.strip() for name in next(rows, [])]
         if not any(names):
             raise UserError(f"{path} is empty: expected a line of column names, and a line for each example")
-        if all(_is_number(name) for name in names):
+        if all(is_number(name) for name in names):
             raise UserError(f"{path} begins with numbers: expected a first line of column names, got {first[:60]!r}")
         for place, name in enumerate(names):
             if name in names[:place]:
@@ -113,16 +113,8 @@ def _has_decimal_commas(cells: list[list[str]]) -> bool:
     >>> [_has_decimal_commas([cells]) for cells in (["1,5", "2"], ["1,500", "2,000"], ["1,5", "2.5"], ["0,125"])]
     [True, False, False, True]
     """
-    numbers = [cell for column in cells for cell in column if _DECIMAL_COMMA.fullmatch(cell) or _is_number(cell)]
+    numbers = [cell for column in cells for cell in column if _DECIMAL_COMMA.fullmatch(cell) or is_number(cell)]
     decimals = [match for cell in numbers if (match := _DECIMAL_COMMA.fullmatch(cell))]
     return not any("." in cell for cell in numbers) and any(
         len(match[2]) != 3 or len(match[1].lstrip("+-")) > 3 or match[1].lstrip("+-") == "0" for match in decimals
     )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -4,8 +4,6 @@ import base64
 import datetime
 import html
 import importlib.resources
-import struct
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from retrograd.inspect.notebook.heatmap import png
 from retrograd.training import ConfusionMatrix, plots
 
 from ..console import Table
@@ -132,21 +131,9 @@ def _plot(plot: Plot) -> str:
 
 def _image(pixels: np.ndarray, caption: str) -> str:
     text = html.escape(caption)
-    image = f'<img alt="{text}" src="{_data(_png(pixels))}">'
+    image = f'<img alt="{text}" src="{_data(png(pixels.astype(np.uint8)))}">'
     return f'<figure class="small">{image}<figcaption>{text}</figcaption></figure>'
 
 
 def _data(png: bytes) -> str:
     return "data:image/png;base64," + base64.b64encode(png).decode("ascii")
-
-
-def _png(pixels: np.ndarray) -> bytes:
-    """Encode gray pixels of 8 bits as a PNG file (ISO/IEC 15948), without Matplotlib."""
-    height, width = pixels.shape
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    rows = b"".join(b"\0" + row.tobytes() for row in pixels.astype(np.uint8))
-    header = struct.pack(">2I5B", width, height, 8, 0, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ...core.arrays.dtypes import promote_types
+from ...core.nests import replaced
 from ...core.tensor.tensor import Tensor, new_tensor, to_array
 from . import cuda
 
@@ -316,13 +317,7 @@ def schedule(
 
 def _without_tensors(value: object) -> Any:
     """Replace the Tensors in a value by NumPy arrays."""
-    if isinstance(value, Tensor):
-        return value.numpy(force=True)
-    if isinstance(value, dict):
-        return {key: _without_tensors(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return type(value)(_without_tensors(item) for item in value)
-    return value
+    return replaced(value, lambda x: x.numpy(force=True) if isinstance(x, Tensor) else x)
 
 
 def _summary_writer() -> type:

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays.devices import cupy_backend
+from ...core.nests import leaves
 from ..program import SHAPED_BY_DATA, Instruction, Source, Value
 from ..run.replay import Replay
 from ..trace.effects import clear_grad, give_array, run_step, set_grad
@@ -286,22 +287,10 @@ def _capturable(step: Instruction) -> None:
         raise Refused(f"{step.name} reads or returns a number on the CPU")
     if not all(x.on_gpu for x in arrays):
         raise Refused(f"{step.name} computes on the CPU")
-    if any(isinstance(x, np.ndarray) and x.ndim for x in _constants((step.args, step.kwargs))):
+    if any(isinstance(x, np.ndarray) and x.ndim for x in leaves((step.args, step.kwargs))):
         raise Refused(f"{step.name} copies an array from the CPU")
     if step.name in SHAPED_BY_DATA or step.checks and any(x.dtype == np.bool_ for x in arrays):
         raise Refused(f"the shape of the result of {step.name} depends on elements")
-
-
-def _constants(nest: Any) -> Iterator[Any]:
-    if isinstance(nest, (tuple, list)):
-        for item in nest:
-            yield from _constants(item)
-    elif isinstance(nest, dict):
-        yield from _constants(list(nest.values()))
-    elif hasattr(type(nest), "with_key"):
-        yield from _constants(nest.key)
-    else:
-        yield nest
 
 
 @contextlib.contextmanager

@@ -24,7 +24,6 @@ THREADS = 256
 MAX_BLOCKS = 1 << 16  # maximum blocks of an elementwise kernel; for more elements, each thread computes several
 MAX_SUM_BLOCKS = 1024  # maximum blocks of a kernel with split sums; enough to occupy any GPU
 MIN_TERMS_PER_THREAD = 16  # minimum terms per thread of a split sum
-_DOUBLE = np.dtype(np.float64)
 
 
 class Kernel(NamedTuple):

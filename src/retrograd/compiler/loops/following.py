@@ -44,7 +44,6 @@ MAX_LOOPS = 2  # maximum loops with equal blocks: a repeated inner loop belongs 
 
 Pair: TypeAlias = tuple[ref[Traced], ref[Tensor]]  # weak references to the array and the Tensor of a result
 
-_bare_tensor, _bare_traced = Tensor.__new__, Traced.__new__
 _node_of = Traced.__dict__["node"].__get__
 _numbers_of = Traced.__dict__["numbers"].__get__
 

@@ -120,7 +120,7 @@ class Match:
             bad = match._compare()
             if not bad.any():
                 return match if match._collect(loose) else None
-            run = _longest_part(run, bad, match.middle)
+            run = _longest_part(run, bad)
         return None
 
     def out(self, block: int, k: int) -> Value:
@@ -331,7 +331,7 @@ class Match:
         return found
 
 
-def _longest_part(run: Run, bad: Array, middle: int) -> Run:
+def _longest_part(run: Run, bad: Array) -> Run:
     """Return the longest run of successive blocks that are not bad."""
     edges = np.flatnonzero(np.diff(np.concatenate(([True], bad, [True]))))
     begins, ends = edges[::2], edges[1::2]

@@ -23,7 +23,7 @@ from ...core.arrays.devices import NUMPY, Backend, Device, Wrapping, backend_of,
 from ...core.tensor.printing import tensor_repr
 from ...core.tensor.storage import LOCAL_ONLY, overlaps_itself
 from ...core.tensor.tensor import Tensor
-from ..program import Value, method
+from ..program import Value, method, replaced
 
 
 class Tracing(Protocol):
@@ -269,11 +269,7 @@ def _like(x: Traced) -> Array:
 
 def _unwrap(value: object) -> Any:
     """Return the real arrays for a function in _METADATA_FUNCTIONS."""
-    if type(value) is Traced:
-        return value.numbers
-    if isinstance(value, (tuple, list)):
-        return type(value)([_unwrap(item) for item in value])
-    return {name: _unwrap(item) for name, item in value.items()} if type(value) is dict else value
+    return replaced(value, lambda x: x.numbers if type(x) is Traced else x)
 
 
 # Functions of arrays whose result does not depend on the elements.

@@ -25,6 +25,7 @@ from ..arrays.devices import Backend, Device, Wrapping, backend_of, is_array
 from ..arrays.layout import Flags
 from ..graph.modes import modes
 from ..graph.nodes import edge_of
+from ..nests import leaves, replaced
 from ..tensor.storage import ARGUMENT_ONLY, LOCAL_ONLY, borrowed, overlaps_itself, storage_of
 from ..tensor.tensor import Tensor, new_tensor
 from .layers import Layer
@@ -247,11 +248,7 @@ def _as_tensors(value: Any) -> Any:
 
 
 def _as_arrays(value: object) -> Any:
-    if isinstance(value, Tensor):
-        return value.array
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*[_as_arrays(item) for item in value])
-    return type(value)([_as_arrays(item) for item in value]) if isinstance(value, (tuple, list)) else value
+    return replaced(value, lambda x: x.array if isinstance(x, Tensor) else x)
 
 
 def _call_on_tensors(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -278,26 +275,27 @@ def _on_examples(function: Callable[..., object], args: Sequence[Array], kwargs:
     level = max((x.level for x in _batched((args, kwargs))), key=lambda level: level.depth)
     mapped = any(x.mapped for x in _batched((args, kwargs)) if x.level is level)
 
-    def at(value: Any, index: int) -> Any:
-        if type(value) is Batched and value.level is level:
-            array = value.value.array
-            if value.mapped:
-                return array[index] if level.size else np.zeros(array.shape[1:], array.dtype)
+    def example(x: Any, index: int) -> Any:
+        if type(x) is not Batched or x.level is not level:
+            return x
+        array = x.value.array
+        if not x.mapped:
             return array
-        if type(value) in (tuple, list):
-            return type(value)([at(item, index) for item in value])
-        return {name: at(item, index) for name, item in value.items()} if type(value) is dict else value
+        return array[index] if level.size else np.zeros(array.shape[1:], array.dtype)
+
+    def call_at(index: int) -> Any:
+        some, named = replaced((args, kwargs), lambda x: example(x, index))
+        return function(*some, **named)
 
     if function.__name__ in DATA_DEPENDENT_SHAPES and mapped:
         how = f"calling {function.__name__}"
         instead = "the shape of its result differs between them: use where(), or sums over the elements of a mask"
         raise RuntimeError(DATA_DEPENDENT.format(how=how, instead=instead))
-    count = (level.size if mapped else 1) or 1
-    results = [function(*at(args, index), **at(kwargs, index)) for index in range(count)]
-
     together = _element_by_element(function, args, kwargs, level) if mapped else NotImplemented
     if together is not NotImplemented:
         return together
+    count = (level.size if mapped else 1) or 1
+    results = [call_at(index) for index in range(count)]
 
     def joined(column: Sequence[object]) -> Any:
         if isinstance(column[0], (tuple, list)):
@@ -341,13 +339,7 @@ def _element_by_element(
 
 
 def _batched(value: object) -> Any:
-    if type(value) is Batched:
-        yield value
-    elif isinstance(value, (tuple, list)):
-        for item in value:
-            yield from _batched(item)
-    elif isinstance(value, dict):
-        yield from _batched(tuple(value.values()))
+    return (x for x in leaves(value) if type(x) is Batched)
 
 
 # Functions whose results have data-dependent shapes.

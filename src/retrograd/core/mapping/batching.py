@@ -26,6 +26,7 @@ from ..graph.modes import modes, no_grad, watchers
 from ..graph.nodes import Node
 from ..graph.plan import Params
 from ..graph.primitive import Primitive, apply, apply1, apply2
+from ..nests import leaves, replaced
 from ..tensor.mutation import (
     COPY,
     EMBED,
@@ -283,7 +284,7 @@ def highest(inputs: tuple[object, ...], params: Params) -> Any:
             found = array.level
     for value in params.values():
         if not _is_plain(value):
-            for array in parts(value):
+            for array in leaves(value):
                 if type(array) is Batched and (found is None or array.level.depth > found.depth):
                     found = array.level
     if found is not None:
@@ -297,38 +298,11 @@ def _is_plain(value: Any) -> bool:
     return kind in PLAIN or kind is tuple and PLAIN.issuperset(map(type, value))
 
 
-def parts(value: object) -> Any:
-    """Yield the parts of a parameter that may be arrays, also inside tuples, lists and indices (with a ``key``)."""
-    if isinstance(value, (tuple, list)):
-        for item in value:
-            if type(item) not in PLAIN:
-                yield from parts(item)
-    elif hasattr(value, "key"):
-        yield from parts(value.key)
-    else:
-        yield value
-
-
-def replaced(value: Any, change: Callable[[Any], object]) -> Any:
-    """Return a parameter with ``change`` applied to its parts; the same object if no part changes."""
-    if type(value) in PLAIN:
-        return value
-    if isinstance(value, (tuple, list)):
-        items = [replaced(item, change) for item in value]
-        if all(new is old for new, old in zip(items, value, strict=True)):
-            return value
-        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-    if hasattr(value, "key"):
-        key = replaced(value.key, change)
-        return value if key is value.key else value.with_key(key)
-    return change(value)
-
-
 def holds_tensor(value: object) -> bool:
     """Return whether a lowered parameter contains a Tensor: it then differs between the examples."""
     if _is_plain(value):
         return False
-    return any(isinstance(part, Tensor) for part in parts(value))
+    return any(isinstance(part, Tensor) for part in leaves(value))
 
 
 def forward(level: Level, primitive: Primitive, *arrays: Any, **params: Any) -> Any:

@@ -20,6 +20,7 @@ from ..arrays.devices import Backend, register_backend
 from ..errors import answers
 from ..graph import plan
 from ..graph.primitive import Primitive, changes, primitives
+from ..nests import replaced
 from ..tensor.mutation import check_writable
 from ..tensor.tensor import Tensor, is_dense, new_tensor
 from .arrays import META, NO_DATA, MetaArray, Value, data_dependent, elementwise, plain, reserved, without_numbers
@@ -186,14 +187,7 @@ def _tensors_within(values: Iterable[Value], depth: int = 8) -> Iterator[Tensor]
 
 def _with_arrays(value: Value, change: Callable[[Tensor], Value]) -> Value:
     """Return a value with the array of each Tensor replaced by ``change``."""
-    if is_dense(value):
-        return new_tensor(change(value))
-    if isinstance(value, (list, tuple)):
-        items = [_with_arrays(item, change) for item in value]
-        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-    if type(value) is dict:
-        return {key: _with_arrays(item, change) for key, item in value.items()}
-    return value
+    return replaced(value, lambda x: new_tensor(change(x)) if is_dense(x) else x)
 
 
 def _rule_of_meta(rule: Callable[..., Value], primitive: plan.Recordable) -> Callable[..., Value]:

@@ -182,15 +182,14 @@ def _write_copy(out: Array, x: Array, y: Array) -> None:
     out[...] = y
 
 
-def _replacing(name: str, old: Callable[[Array], Array] | None) -> Primitive:
-    return Primitive(
-        name, lambda x, y: y, "x y", [old, lambda g: g], write=_write_copy, overwrites=True, bfloat16="native"
-    )
+def _replacing(old: Callable[[Array], Array] | None) -> Primitive:
+    rules = [old, lambda g: g]
+    return Primitive("copy_", lambda x, y: y, "x y", rules, write=_write_copy, overwrites=True, bfloat16="native")
 
 
 # COPY writes y over x, whose gradient is 0, as in PyTorch. REPLACE writes a y that was computed from x, and gives the
 # old value of x no gradient.
-COPY, REPLACE = _replacing("copy_", lambda g: ZEROS(g)), _replacing("copy_", None)
+COPY, REPLACE = _replacing(lambda g: ZEROS(g)), _replacing(None)
 
 
 class TensorWithoutHistory(Tensor):

@@ -44,7 +44,7 @@ def _log_sigmoid(u: Array) -> Array:
 
 def _digamma_growth(a: Array, b: Array) -> Array:
     """Return digamma(a + b) - digamma(a), by the asymptotic series where the two are close."""
-    digamma, total = library_for(a, "digamma").digamma, a + b
+    digamma, total = library_for(a).digamma, a + b
     large = np.maximum(a, 16.0)
     end = large + b
     series = np.log1p(b / large) + b / (2 * large * end)

@@ -25,7 +25,7 @@ Array = Any
 def _relative_slope(a: Array, log_x: Array) -> Array:
     """Return d log(x) / da = -(dP/da) / (x p), elementwise and in the dtype of a."""
     flat_a, flat_log_x = (part.astype("float64").reshape(-1) for part in np.broadcast_arrays(a, log_x))
-    digamma = library_for(flat_a, "digamma").digamma
+    digamma = library_for(flat_a).digamma
     result = np.empty_like(flat_a)
     size = 1 << 15  # so that the quadrature nodes of a block fit in the cache
     for start in range(0, len(flat_a), size):
@@ -115,7 +115,7 @@ RELATIVE_SLOPE = elementwise("gamma_relative_slope", _relative_slope, "a log_x",
 
 
 def _density(a: Array, x: Array) -> Array:
-    library = library_for(x, "gammaln")
+    library = library_for(x)
     return np.exp(library.xlogy(a - 1, x) - x - library.gammaln(a)).astype(x.dtype)
 
 
@@ -124,7 +124,7 @@ _DENSITY = elementwise(
 )
 _INCOMPLETE_GAMMA = elementwise(
     "incomplete_gamma",
-    lambda a, x: library_for(x, "gammainc").gammainc(a, x).astype(x.dtype),
+    lambda a, x: library_for(x).gammainc(a, x).astype(x.dtype),
     "a x",
     [
         lambda g, a, x: -g * x * _DENSITY(a, x) * RELATIVE_SLOPE(a, np.log(x)),

@@ -28,7 +28,7 @@ def unit_nodes() -> tuple[np.ndarray, np.ndarray]:
 
 def _circular_variance(k: Array) -> Array:
     """Return 1 - I_1(k) / I_0(k), by its asymptotic series where the quotient is near 1."""
-    library = library_for(k, "i0e")
+    library = library_for(k)
     large = np.maximum(k, 1e3)
     series = (1 + (1 + (1 + 25 / (16 * large)) / large) / (4 * large)) / (2 * large)
     return np.where(k > 1e3, series, 1 - library.i1e(k) / library.i0e(k))

@@ -52,7 +52,7 @@ def minimize(
         norm = xp.sqrt(dot(g, g))
         done = norm <= limit * (1 + abs(f))
         if bool(done.all()):
-            return _refined(what, gradient, space, x, g, value_at)
+            return _refined(what, gradient, space, x, value_at)
         direction = _direction(g, steps)
         slope = dot(direction, g)
         direction = xp.where(slope < 0, direction, -g)
@@ -75,12 +75,7 @@ def minimize(
 
 
 def _refined(
-    what: str,
-    gradient: Callable[[Leaves], Leaves],
-    space: Vectors,
-    x: Array,
-    g: Array,
-    value_at: Callable[[Array], Array],
+    what: str, gradient: Callable[[Leaves], Leaves], space: Vectors, x: Array, value_at: Callable[[Array], Array]
 ) -> Leaves:
     """Refine a minimum by up to 5 steps of Newton's method; return it unchanged where they fail or raise the value."""
     leaves = space.leaves(x)

@@ -22,10 +22,11 @@ from ...core.graph.modes import Mode, modes
 from ...core.graph.nodes import Node
 from ...core.graph.observers import Observer
 from ...core.graph.primitive import Primitive
+from ...core.nests import leaves
 from ...core.tensor.mutation import EXTRACT, OVERWRITE
 from ...core.tensor.storage import Storage, storage_of
 from ...core.tensor.tensor import Tensor
-from ...ops.indexing.indexing import Index
+from .ledger import Budget
 from .recipes import Call, Layout, Recreatable, Source, Value, producer, recreated
 from .segments import Pool, Segment
 
@@ -42,7 +43,7 @@ for _power, _letter in enumerate("kmgt", 1):
 _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([a-z]*)\s*", re.IGNORECASE)
 
 
-class memory_budget(Mode):
+class memory_budget(Mode, Budget):
     """Limit the memory that the graph saves for the backward pass; gradients stay equal to the last bit.
 
     Use it around a training step. When the operators inside save more than ``limit`` bytes, the arrays that the oldest
@@ -103,10 +104,6 @@ class memory_budget(Mode):
         if saved_dtype is not None and saved_dtype != bfloat16():
             raise ValueError(f"memory_budget: saved_dtype must be retrograd.bfloat16 or None, got {saved_dtype!r}")
         self.saved_dtype = saved_dtype
-        self.peak = 0
-        self.halved = 0
-        self.recomputations = 0
-        self.seconds = 0.0
 
     @property
     def changes(self) -> dict[str, Any]:  # type: ignore[override]
@@ -436,12 +433,4 @@ def _is_plain(values: tuple[object, ...]) -> bool:
 
 
 def _arrays_within(param: object) -> Iterator[Array]:
-    pending = [param]
-    while pending:
-        value = pending.pop()
-        if is_array(value):
-            yield value
-        elif isinstance(value, (tuple, list)):
-            pending += value
-        elif isinstance(value, Index):
-            pending += value.key
+    return filter(is_array, leaves(param))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 from weakref import ref
 
 from numpy import ndarray
@@ -58,15 +58,13 @@ class Memory(ref[Any]):
         return self.user is None and (self.fixed or self.holders > 0)
 
 
-class Budget(Protocol):
+class Budget:
     """A limit in bytes, and the statistics of its recomputations."""
 
     limit: int
     saved_dtype: DType | None
-    halved: int
-    peak: int
-    recomputations: int
-    seconds: float
+    halved = peak = recomputations = 0
+    seconds = 0.0
 
 
 class Ledger:

@@ -41,13 +41,13 @@ def report_forward(
     lines.append(f"  {finding.sentence}")
     back: list[str] = []
     if finding.culprit is not None:
-        lines += _inputs_at(record, past, places, finding)
+        lines += _inputs_at(past, places, finding)
         back = _back(watch, past, places, finding)
     advice = _GROWN_ADVICE if any(line.startswith(_GREW) for line in back) else _advice(record, finding)
     return _with_advice([*lines, *back], advice)
 
 
-def _inputs_at(record: Record, past: Past, places: Sequence[Array | None], finding: Finding) -> list[str]:
+def _inputs_at(past: Past, places: Sequence[Array | None], finding: Finding) -> list[str]:
     """Return the input elements that the operator read."""
     lines = []
     for number, (x, place, values) in enumerate(zip(past.inputs, places, past.values(places), strict=True)):
@@ -273,7 +273,7 @@ def report_backward(
     mask = None
     if record is not None and past is not None:
         if finding.culprit is not None and places[finding.culprit] is not None:
-            lines += _inputs_at(record, past, places, finding)
+            lines += _inputs_at(past, places, finding)
             lines += _back(watch, past, places, finding, "" if finding.overflow else node.operator)
         mask = _mask(watch, record, out_index) if came is not None and came == 0 and elementwise else None
     if mask is not None:

@@ -41,7 +41,7 @@ def heat_map(values: np.ndarray) -> str:
     colors[~finite] = MISSING
     rows, columns = grid.shape
     cell = max(3, min(14, 320 // columns, 160 // rows))
-    image = base64.b64encode(_png(colors.round().astype(np.uint8))).decode()
+    image = base64.b64encode(png(colors.round().astype(np.uint8))).decode()
     return (
         f'<img alt="heat map of the values" title="blue: {number(-largest)}, gray: 0, orange: {number(largest)}" '
         f'src="data:image/png;base64,{image}" width="{max(14, columns * cell)}" height="{max(14, rows * cell)}" '
@@ -81,14 +81,14 @@ def blocks(values: np.ndarray, rows: int = ROWS, columns: int = COLUMNS) -> np.n
     return values
 
 
-def _png(pixels: np.ndarray) -> bytes:
-    """Encode rows, columns and three bytes as a PNG image (RFC 2083)."""
+def png(pixels: np.ndarray) -> bytes:
+    """Encode bytes, one per pixel or three along a last axis, as a PNG image (RFC 2083)."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
-    rows, columns, _ = pixels.shape
+    rows, columns = pixels.shape[:2]
     lines = b"".join(b"\0" + row.tobytes() for row in pixels)
-    header = struct.pack(">IIBBBBB", columns, rows, 8, 2, 0, 0, 0)
+    header = struct.pack(">IIBBBBB", columns, rows, 8, 0 if pixels.ndim == 2 else 2, 0, 0, 0)
     body = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(lines, 9)) + chunk(b"IEND", b"")
     return b"\x89PNG\r\n\x1a\n" + body

@@ -35,7 +35,7 @@ class Placed:
     __slots__ = ("before", "count", "key", "leading", "swapped")
 
     def __init__(self, key: tuple[object, ...], ndim: int, size: int, mapped_target: bool, xp: Any) -> None:
-        items = _full_key(key, ndim, xp)
+        items = _full_key(key, ndim)
         places = [place for place, item in enumerate(items) if _is_advanced(item)]
         together = _together(items, places)
         leading = _before(items, places)
@@ -104,7 +104,7 @@ def _batched_item(item: Tensor, count: int) -> Array:
     return array.reshape((array.shape[0],) + (1,) * (count + 1 - array.ndim) + array.shape[1:])
 
 
-def _full_key(key: tuple[object, ...], ndim: int, xp: object) -> list[Any]:
+def _full_key(key: tuple[object, ...], ndim: int) -> list[Any]:
     """Replace an ellipsis and missing dimensions of the key by explicit slices, and masks by positions."""
     items: list[Any] = []
     for item in key:
@@ -183,7 +183,7 @@ def writing(call: Call) -> Tensor:
 
 
 def _result_ndim(key: tuple[object, ...], ndim: int, placed: Placed) -> int:
-    items = _full_key(key, ndim, np)
+    items = _full_key(key, ndim)
     return sum(not _is_advanced(item) for item in items) + placed.count
 
 

@@ -59,9 +59,9 @@ def lower_part(x: Array, diagonal: float) -> Array:
     return x * weights
 
 
-def upper_part(x: Array, diagonal: float) -> Array:
-    """Return the upper triangle, with the diagonal times a factor."""
-    return transposed(lower_part(transposed(x), diagonal))
+def upper_part(x: Array) -> Array:
+    """Return the upper triangle."""
+    return transposed(lower_part(transposed(x), 1.0))
 
 
 def adjoint(x: Array) -> Array:

@@ -59,7 +59,7 @@ def define(
         )
 
     def called(*arrays: Array) -> Array:
-        return getattr(library_for(arrays[-1] if hasattr(arrays[-1], "dtype") else arrays[0], name), name)(*arrays)
+        return getattr(library_for(arrays[-1] if hasattr(arrays[-1], "dtype") else arrays[0]), name)(*arrays)
 
     qualified = f"scipy.special.{name}"
     vjps: list[Rule | None] = [rule or unknown for rule in rules]
@@ -279,7 +279,7 @@ def with_integer_first(name: str) -> Rule:
     """Define a function whose first argument must have an integer dtype."""
 
     def forward(n: Array, x: Array) -> Array:
-        function = getattr(library_for(x if hasattr(x, "dtype") else n, name), name)
+        function = getattr(library_for(x if hasattr(x, "dtype") else n), name)
         result = function(np.asarray(n).astype(np.int64), x)
         return result.astype(x.dtype) if hasattr(x, "dtype") else result
 

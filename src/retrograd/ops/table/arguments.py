@@ -71,11 +71,11 @@ def factor(alpha: Number, dtype: DType, argument: str = "alpha") -> Number:
     return converted(alpha, dtype)
 
 
-def floating_operand(value: Operand, argument: str = "input") -> Tensor:
+def floating_operand(value: Operand) -> Tensor:
     """Return an argument as a Tensor, for operators that are defined only for real floating numbers."""
-    x = value if isinstance(value, Tensor) else operand(value, argument)
+    x = value if isinstance(value, Tensor) else operand(value, "input")
     if x.array.dtype.kind not in FLOATING:
-        raise NotImplementedError(f"expected a floating {argument}, got {describe(x)}")
+        raise NotImplementedError(f"expected a floating input, got {describe(x)}")
     return x
 
 

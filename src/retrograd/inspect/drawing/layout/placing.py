@@ -82,7 +82,7 @@ def place(level: Level, items: Sequence[Item], least: float) -> Placed:
     number = {(r, slot): first[r] + i for r, row in enumerate(rows) for i, slot in enumerate(row)}
     half = [(items[slot].size[0] + APART if slot >= 0 else LINE) / 2 for row in rows for slot in row]
     ties = _ties(level, items, number)
-    x = _settled(first, half, _links(level, items, ties, len(half)))
+    x = _settled(first, half, _links(items, ties, len(half)))
     _straighten(level, first, number, half, x)
     left = min((x[i] - half[i] for i in range(len(half))), default=0.0) + APART / 2
     width = max((x[i] + half[i] for i in range(len(half))), default=0.0) - APART / 2 - left
@@ -113,7 +113,7 @@ def _ties(level: Level, items: Sequence[Item], number: dict[tuple[int, int], int
 Links = list[list[tuple[int, float, float]]]  # per slot, for each neighbor: its number, offset and weight
 
 
-def _links(level: Level, items: Sequence[Item], ties: list[Tie], slots: int) -> Links:
+def _links(items: Sequence[Item], ties: list[Tie], slots: int) -> Links:
     links: Links = [[] for _ in range(slots)]
     for tie in ties:
         of_leaf = tie.upper >= 0 and items[tie.upper].leaf

@@ -63,10 +63,8 @@ def _lu_rule(g: Array, ans: Array) -> Array:
     """L^-T [tril(L^T gL, -1) + triu(gU U^T)] U^-T, with L and U packed in one matrix."""
     xp = array_module(ans)
     lower = lower_part(ans, 0.0) + xp.eye(ans.shape[-1], dtype=ans.dtype)
-    upper = upper_part(ans, 1.0)
-    inner = lower_part(MATMUL(transposed(lower), lower_part(g, 0.0)), 0.0) + upper_part(
-        MATMUL(upper_part(g, 1.0), transposed(upper)), 1.0
-    )
+    of_lower = lower_part(MATMUL(transposed(lower), lower_part(g, 0.0)), 0.0)
+    inner = of_lower + upper_part(MATMUL(upper_part(g), transposed(upper_part(ans))))
     left = SOLVE_TRIANGULAR(transposed(ans), inner, upper=True, unit=True)
     return transposed(SOLVE_TRIANGULAR(ans, transposed(left), upper=True, unit=False))
 

@@ -64,7 +64,7 @@ def _airy(which: int) -> Any:
     def forward(x: Any) -> Any:
         backend = backend_of(x)  # CuPy lacks the function: it is computed with NumPy
         array = backend.to_numpy(x)
-        return backend.asarray(library_for(array, "airy").airy(array)[which], dtype=x.dtype)
+        return backend.asarray(library_for(array).airy(array)[which], dtype=x.dtype)
 
     return forward
 

@@ -23,7 +23,7 @@ from .libraries import from_library, library_for
 
 @special("trigamma")
 def _trigamma(x: Array) -> Array:
-    return library_for(x, "polygamma").zeta(2.0, x).astype(x.dtype)
+    return library_for(x).zeta(2.0, x).astype(x.dtype)
 
 
 def _polygamma(x: Array, n: int) -> Array:
@@ -31,7 +31,7 @@ def _polygamma(x: Array, n: int) -> Array:
         raise NotImplementedError("the second derivative of the gamma function is not known for complex numbers")
     if n == 1:
         return _trigamma(x)
-    library = library_for(x, "polygamma")
+    library = library_for(x)
     # (-1)^(n + 1) n! zeta(n + 1, x), DLMF 5.15.1.
     return (library.zeta(float(n + 1), x) * ((-1.0) ** (n + 1) * math.factorial(n))).astype(x.dtype)
 

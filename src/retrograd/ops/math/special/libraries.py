@@ -13,7 +13,7 @@ from ....core.arrays import Array
 from ....core.arrays.devices import backend_of
 
 
-def library_for(x: Array, name: str) -> ModuleType:
+def library_for(x: Array) -> ModuleType:
     """Return the module with special functions for the array.
 
     Raises:
@@ -30,7 +30,7 @@ def from_library(name: str, output: int | None = None) -> Callable[..., Any]:
 
     def forward(*inputs: Any) -> Any:
         array = next((value for value in inputs if hasattr(value, "dtype")), None)
-        library = library_for(np.empty(0) if array is None else array, name)
+        library = library_for(np.empty(0) if array is None else array)
         function = getattr(library, name, None)
         if function is None:
             raise RuntimeError(f"{library.__name__} has no {name}")

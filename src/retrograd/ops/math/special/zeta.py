@@ -26,7 +26,7 @@ def _from_library(name: str) -> Callable[[Any, Any], Any]:
 
     def forward(x: Any, y: Any) -> Any:
         array = x if hasattr(x, "dtype") else y
-        return getattr(library_for(array, name), name)(x, y).astype(array.dtype)
+        return getattr(library_for(array), name)(x, y).astype(array.dtype)
 
     return forward
 

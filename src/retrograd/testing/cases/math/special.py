@@ -22,7 +22,7 @@ def library(name: str) -> Callable[..., Any]:
     """SciPy's function, imported when it is called."""
 
     def call(*args: object) -> Any:
-        return getattr(library_for(np.empty(0), name), name)(*args)
+        return getattr(library_for(np.empty(0)), name)(*args)
 
     return call
 
@@ -119,7 +119,7 @@ def from_scipy(name: str) -> Callable[..., Any]:
     """Return SciPy's function, because PyTorch's trigamma is accurate to ten digits only."""
 
     def function(*args: object) -> Any:
-        return getattr(library_for(np.empty(0), name), name)(*args)
+        return getattr(library_for(np.empty(0)), name)(*args)
 
     return function
 
@@ -159,7 +159,7 @@ def from_scipy_of_polynomials(name: str, shifted: bool = False) -> Callable[...,
     """Return SciPy's polynomial, whose first argument is the degree."""
 
     def function(x: Any, n: Any) -> Any:
-        return getattr(library_for(np.empty(0), name), f"eval_{name}")(n, 2 * x - 1 if shifted else x)
+        return getattr(library_for(np.empty(0)), f"eval_{name}")(n, 2 * x - 1 if shifted else x)
 
     return function
 
