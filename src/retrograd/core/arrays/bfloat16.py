@@ -139,9 +139,12 @@ def write_for(primitive: Primitive, arrays: tuple[object, ...]) -> Any:
 def _widened_rule(rule: Callable[..., object], primitive: Recordable) -> Callable[..., object]:
     """Return a version of the rule that computes in float32.
 
-    Rules of a primitive with ``halves``, a forward for bfloat16, get bfloat16 arrays. In a recorded backward pass only
-    the rules of matrix products (``promote="strict"``) get bfloat16, since they refuse to mix dtypes.
+    Rules of a primitive with ``halves``, a forward for bfloat16, get bfloat16 arrays, and those of a compiled program,
+    which was traced with them. In a recorded backward pass only the rules of matrix products (``promote="strict"``) get
+    bfloat16, since they refuse to mix dtypes.
     """
+    if getattr(getattr(primitive, "forward", None), "traced", False):
+        return rule
 
     def rule_in_float32(g: object, *saved: object) -> object:
         recorded = any(isinstance(value, Tensor) for value in (g if type(g) is tuple else (g,)))
