@@ -77,7 +77,7 @@ def _narrow(value: Any) -> Any:
 def _widen(primitive: Primitive) -> None:
     """Wrap the functions of a primitive so that they accept bfloat16 arrays."""
     primitive.plans.clear()
-    if primitive.view or primitive.narrow == "native" or getattr(primitive.forward, "traced", False):
+    if primitive.view or primitive.narrow in ("native", "program"):
         return
     primitive.forward = _widened_forward(primitive)
     if primitive.write is not None:
@@ -139,11 +139,10 @@ def write_for(primitive: Primitive, arrays: tuple[object, ...]) -> Any:
 def _widened_rule(rule: Callable[..., object], primitive: Recordable) -> Callable[..., object]:
     """Return a version of the rule that computes in float32.
 
-    Rules of a primitive with ``halves``, a forward for bfloat16, get bfloat16 arrays, and those of a compiled program,
-    which was traced with them. In a recorded backward pass only the rules of matrix products (``promote="strict"``) get
-    bfloat16, since they refuse to mix dtypes.
+    Rules of a primitive with ``halves``, a forward for bfloat16, get bfloat16 arrays. In a recorded backward pass only
+    the rules of matrix products (``promote="strict"``) get bfloat16, since they refuse to mix dtypes.
     """
-    if getattr(getattr(primitive, "forward", None), "traced", False):
+    if primitive.narrow == "program":
         return rule
 
     def rule_in_float32(g: object, *saved: object) -> object:
