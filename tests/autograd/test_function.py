@@ -313,3 +313,22 @@ def test_backward_may_take_its_gradients_as_a_list_and_read_what_it_saved_once()
         product.backward()
     by_example = rg.func.vmap(rg.func.grad(Product.apply))(x.detach(), y.detach())
     assert by_example.tolist() == [5.0, 7.0]
+
+
+def test_backward_gets_gradients_of_the_dtype_of_bfloat16_outputs():
+    class Product(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, w):
+            ctx.save_for_backward(x, w)
+            return x @ w, x
+
+        @staticmethod
+        def backward(ctx, g, h):
+            x, w = ctx.saved_tensors
+            assert g.dtype == h.dtype == rg.bfloat16
+            return g @ w.mT + h, x.mT @ g
+
+    x, w = (rg.tensor([[1.0, 2.0], [0.5, 4.0]]).bfloat16().requires_grad_() for _ in range(2))
+    y, z = Product.apply(x, w)
+    (y.float() + 2 * z).sum().backward()
+    assert x.grad.tolist() == [[5.0, 6.5], [5.0, 6.5]] and w.grad.tolist() == [[1.5, 1.5], [6.0, 6.0]]

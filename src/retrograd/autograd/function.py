@@ -261,7 +261,7 @@ def _function_primitive(cls: type[Function]) -> Primitive:
         def vjp(g: tuple[Array, ...], ctx: Context, needs: tuple[bool, ...]) -> list[Array | None]:
             return _run_backward(cls, ctx, g, needs)
 
-        primitive = Primitive(cls.__name__, cls.apply, "*args", vjp=vjp, outputs=-1)
+        primitive = Primitive(cls.__name__, cls.apply, "*args", vjp=vjp, outputs=-1, bfloat16="program")
         primitive.fills = False
         if cls.jvp is not Function.jvp:
 

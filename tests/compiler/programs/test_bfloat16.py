@@ -23,3 +23,22 @@ def test_a_replay_keeps_the_dtype_of_results_converted_from_bfloat16(convert, re
                 assert leaf.grad.dtype is rg.bfloat16
             outs.append([(y.dtype, y.tolist(), None if leaf.grad is None else leaf.grad.tolist()) for y in found])
         assert outs[0] == outs[1]
+
+
+@pytest.mark.parametrize("results", [1, 2])
+def test_a_replayed_backward_pass_gets_a_cotangent_of_bfloat16_as_the_traced_one_did(results):
+    """Of a float32 cotangent the product would be the memory of its sums, in which the next instruction works."""
+    rows = rg.linspace(-1, 1, 63).to(rg.bfloat16)
+    cotangent = rg.linspace(-1, 2, 510 * 47).reshape(510, 47).to(rg.bfloat16)
+
+    def function(x, w):
+        return [rg.nn.functional.linear(x * (k + 1), w) for k in range(results)]
+
+    compiled = rg.compile(function)
+    for scale in (1.0, 3.0, 5.0):
+        found = []
+        for call in (function, compiled):
+            x = (rg.linspace(-1, 1, 510 * 63).reshape(510, 63) * scale).to(rg.bfloat16).requires_grad_()
+            w = rows.expand(47, 63).detach().requires_grad_()
+            found.append([g.tolist() for g in rg.autograd.grad(call(x, w), [x, w], [cotangent] * results)])
+        assert found[0] == found[1]

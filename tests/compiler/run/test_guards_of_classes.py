@@ -294,3 +294,26 @@ def test_a_tuple_whose_class_refuses_len_is_compared_by_its_items():
     assert compiled(x).item() == compiled(x).item() == 5
     holder.pair = NoLength((4.0, 3.0))
     assert compiled(x).item() == 7
+
+
+def test_classes_made_by_exec_without_a_module_name_are_guarded():
+    names: dict[str, object] = {"rg": rg}
+    exec(
+        "class Scale:\n    k = 1.0\n    def __call__(self, x): return x * self.k\n"
+        "class Net(rg.nn.Module):\n    def forward(self, x): return x * self.w\n"
+        "scale, net = Scale(), Net()\nnet.w = rg.nn.Parameter(rg.ones(3))\n"
+        "def f(x): return scale(net(x))",
+        names,
+    )
+    scale, net, function = names["scale"], names["net"], names["f"]
+    compiled = rg.compile(function)
+    changes = [
+        lambda: None,
+        lambda: setattr(scale, "k", 2.0),
+        lambda: setattr(net, "w", rg.nn.Parameter(rg.zeros(3))),
+        lambda: net.register_forward_hook(lambda m, args, out: out + 1),
+    ]
+    for change in changes:
+        change()
+        for _ in range(2):
+            assert compiled(rg.ones(3)).tolist() == function(rg.ones(3)).tolist()

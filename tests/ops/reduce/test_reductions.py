@@ -358,3 +358,9 @@ def test_no_dimensions_of_all_and_any_reduce_none(dim):
 def test_a_sorter_must_hold_positions_of_the_sequence(sorter):
     with pytest.raises(RuntimeError, match="searchsorted"):
         rg.searchsorted(rg.arange(3.0), rg.ones(2), sorter=sorter)
+
+
+def test_medians_of_bfloat16_along_a_dimension_find_nan():
+    x = rg.tensor([[1.0, float("nan"), 0.0], [3.0, 1.0, 2.0]]).bfloat16()
+    assert str(x.median(1).values.tolist()) == "[nan, 2.0]" and x.median(1).indices.tolist() == [1, 2]
+    assert x.nanmedian(1).values.tolist() == [0.0, 2.0]

@@ -29,8 +29,8 @@ from ..trace import code_names
 from ..trace.effects import hooks_of
 from ..trace.untrace import same_number
 
-_PLAIN = (bool, int, float, complex, str, bytes, type(None), np.dtype)
 _BUILTIN = frozenset((bool, int, float, complex, str, bytes, type(None)))
+_PLAIN: tuple[type, ...] = (*_BUILTIN, np.dtype)
 _CONTAINERS = (list, tuple, dict, set, frozenset, deque, bytearray, array.array)
 _MAX_COMPARED_BYTES = 1 << 16  # maximum bytes of an array whose elements are compared
 _PACKAGE = __name__.partition(".")[0] + "."
@@ -302,8 +302,7 @@ class Surroundings:
     def _code_of_class(self, kind: type) -> None:
         """Visit the code that may run if a class is named: methods of the class and of its metaclass."""
         self._class_depth += 1
-        metaclass: type = type(kind)
-        for base in (*kind.__mro__, *metaclass.__mro__):
+        for base in (*kind.__mro__, *type(kind).__mro__):
             where = _module_of(base)
             if where.startswith((_PACKAGE, "numpy.")) or where in ("builtins", "numpy", "typing"):
                 continue
@@ -436,7 +435,7 @@ class Surroundings:
         """Describe random draws outside of Retrograd since the start; empty if there are none."""
         for x, before in zip(self.random, self._random_states, strict=True):
             if not _same_state(_random_state(x), before):
-                name = x.__name__ if isinstance(x, types.ModuleType) else f"a {type(x).__name__}"
+                name = getattr(x, "__name__", f"a {type(x).__name__}")
                 return f"it draws random numbers from {name}, which a replay does not; it does repeat Retrograd's draws"
         return ""
 
@@ -505,8 +504,9 @@ class Surroundings:
 
 
 def _module_of(kind: type) -> str:
-    """Return the module of a class; a class made by ``exec`` may have none."""
-    return str(getattr(kind, "__module__", ""))
+    """Return the module of a class; a class made by ``exec`` may have none, or that of the built-in types."""
+    where = str(getattr(kind, "__module__", ""))
+    return "" if where == "builtins" and kind.__flags__ >> 9 & 1 else where  # bit 9: a heap type, no built-in one
 
 
 def is_iterator(x: object) -> bool:

@@ -498,6 +498,7 @@ class Entry:
             vjp=pull_back,
             outputs=count if count > 1 else 1,
             residuals="kept",
+            bfloat16="program",
         )
         primitive.fills = False  # an input without a path to the results that have a cotangent has no gradient
         return primitive

@@ -77,7 +77,7 @@ def _rounded(value: Any) -> Any:
 def _widen(primitive: Primitive) -> None:
     """Wrap the functions of a primitive so that they accept bfloat16 arrays."""
     primitive.plans.clear()
-    if primitive.view or primitive.bfloat16 == "native" or getattr(primitive.forward, "traced", False):
+    if primitive.view or primitive.bfloat16 in ("native", "program"):
         return
     primitive.forward = _widened_forward(primitive)
     if primitive.write is not None:
@@ -142,6 +142,8 @@ def _widened_rule(rule: Callable[..., object], primitive: Recordable) -> Callabl
     Rules of a primitive with ``halves``, a forward for bfloat16, get bfloat16 arrays. In a recorded backward pass only
     the rules of matrix products (``promote="strict"``) get bfloat16, since they refuse to mix dtypes.
     """
+    if primitive.bfloat16 == "program":
+        return rule
 
     def rule_in_float32(g: object, *saved: object) -> object:
         recorded = any(isinstance(value, Tensor) for value in (g if type(g) is tuple else (g,)))

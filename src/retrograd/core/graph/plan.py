@@ -37,6 +37,7 @@ class Recordable(Protocol):
     halves: Callable[..., Array] | None
     promote: str | None
     cheap: bool
+    bfloat16: str
     in_place: InPlace | None
     piecewise_linear: bool
     rules: tuple[Rule | None, ...] | None

@@ -71,7 +71,8 @@ class Primitive:
             that returns ``make(shape, dtype)``, for meta tensors; False if the shape depends on elements.
         by_rows: like ``shaped=True``; elements depend on all elements of the first input along ``dim``, as in a sum.
         bfloat16: how results in it are computed: ``"rounded"`` from float32, unless an input is float32; rounded if the
-            ``"first"`` input is bfloat16; or ``"native"``, by a forward and ``write`` that accept bfloat16.
+            ``"first"`` input is bfloat16; ``"native"``, by a forward and ``write`` that accept bfloat16; or
+            ``"program"``, by a forward and rules that consist of operators.
         halves: a forward for inputs that are all bfloat16 (without ``promote``, some); rules must accept bfloat16, too.
     """
 
@@ -105,7 +106,7 @@ class Primitive:
         batch: Callable[[Any], Any] | None = None,
         shaped: Callable[..., Any] | bool | None = None,
         by_rows: bool = False,
-        bfloat16: Literal["rounded", "first", "native"] = "rounded",
+        bfloat16: Literal["rounded", "first", "native", "program"] = "rounded",
         halves: Callable[..., Any] | None = None,
     ) -> None:
         self.name = name
@@ -260,7 +261,7 @@ def select_plan(index: int) -> Plan:
     return plan
 
 
-_SELECT = Primitive("output", lambda x: x, "x", [lambda g: g], bfloat16="native")
+_SELECT = Primitive("output", lambda x: x, "x", [lambda g: g], bfloat16="program")
 
 
 # Python overhead dominates the cost of an operator on small arrays. The fast paths below therefore inline

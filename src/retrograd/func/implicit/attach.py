@@ -395,6 +395,6 @@ def _jvp(node: Node, tangents: dict[int, Tangent], as_tensors: bool) -> tuple[Ta
     return tuple(found) if as_tensors else tuple([t.array for t in found])
 
 
-_IMPLICIT = Primitive("implicit", lambda *xs: xs, "*xs", vjp=_vjp, outputs=-1)
+_IMPLICIT = Primitive("implicit", lambda *xs: xs, "*xs", vjp=_vjp, outputs=-1, bfloat16="program")
 _IMPLICIT.fills = False
 _IMPLICIT.jvp = _jvp

@@ -9,6 +9,7 @@ from numpy import ndarray
 
 from ...core.arrays import Array
 from ...core.arrays.devices import all_examples, array_module
+from ...core.arrays.dtypes import FLOATING
 from ...core.arrays.fp_warnings import silent
 from ...core.errors import describe
 from ...core.graph.primitive import Primitive, apply, operand
@@ -100,7 +101,7 @@ def _median_index(x: Array, dim: int, ignore_nan: bool) -> Array:
     if not x.ndim:
         return argsorted(x, dim)
     length = x.shape[dim]
-    if type(x) is ndarray and not (x.dtype.kind == "f" and np.isnan(x).any()):
+    if type(x) is ndarray and not (x.dtype.kind in FLOATING and np.isnan(x).any()):
         return _place_of(x, (length - 1) // 2, dim)
     missing = (x != x).sum(axis=dim, keepdims=True)
     order = argsorted(x, dim)
