@@ -16,7 +16,6 @@ from ..core.arrays.devices import Wrapping
 from ..core.errors import describe
 from ..core.graph.modes import modes
 from ..core.graph.primitive import Primitive, apply
-from ..core.nests import leaves, replaced
 from ..core.tensor.tensor import Tensor
 from ..ops.numpy.arguments import alike, floating, tensor
 from ..ops.table.types import Operand
@@ -98,7 +97,13 @@ def has_tensor(values: Iterable[object]) -> bool:
 
 def detached(value: Any) -> Any:
     """Return an argument with NumPy arrays in place of Tensors."""
-    return replaced(value, lambda x: x.detach().cpu().numpy() if isinstance(x, Tensor) else x)
+    if isinstance(value, Tensor):
+        return value.detach().cpu().numpy()
+    if type(value) in (list, tuple):
+        return type(value)(detached(item) for item in value)
+    if type(value) is dict:
+        return {key: detached(item) for key, item in value.items()}
+    return value
 
 
 def floating_tensor(value: ArrayLike) -> Tensor:
@@ -257,7 +262,13 @@ def _as_image(result: object, image: object) -> object:
 
 
 def _tensors_in(values: Iterable[object]) -> list[Tensor]:
-    return [x for x in leaves(list(values)) if isinstance(x, Tensor)]
+    found = []
+    for value in values:
+        if isinstance(value, Tensor):
+            found.append(value)
+        elif isinstance(value, (list, tuple)):
+            found += _tensors_in(value)
+    return found
 
 
 def has_function(values: Iterable[object]) -> bool:

@@ -17,7 +17,6 @@ from ...core.arrays.dtypes import INEXACT, DType, complex_of
 from ...core.errors import ConversionError, describe
 from ...core.graph.modes import modes
 from ...core.graph.primitive import operand
-from ...core.nests import leaves, replaced
 from ...core.tensor.tensor import Tensor, new_tensor
 from ..table.arguments import dimension
 from .promotion import common_dtype
@@ -61,7 +60,11 @@ def alike(*values: object, beside: Tensor | None = None) -> tuple[Tensor, ...]:
 
 def _leaves(values: Iterable[object]) -> Iterable[Any]:
     """Yield the values that have a dtype, including those in lists."""
-    return (x for x in leaves(values) if isinstance(x, (Tensor, np.generic)) or is_array(x))
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            yield from _leaves(value)
+        elif isinstance(value, (Tensor, np.generic)) or is_array(value):
+            yield value
 
 
 def _as_tensor(value: object, dtype: DType | None, beside: Tensor | None) -> Tensor:
@@ -118,7 +121,13 @@ def only(name: str, argument: str, value: object, *accepted: object) -> None:
 
 def unwrapped(value: object) -> Any:
     """Replace Tensors by their arrays, also in lists, tuples and dictionaries."""
-    return replaced(value, lambda x: x.array if isinstance(x, Tensor) else x)
+    if isinstance(value, Tensor):
+        return value.array
+    if isinstance(value, (list, tuple)):
+        return type(value)(unwrapped(item) for item in value)
+    if isinstance(value, dict):
+        return {key: unwrapped(item) for key, item in value.items()}
+    return value
 
 
 def wrapped(value: object) -> Any:
