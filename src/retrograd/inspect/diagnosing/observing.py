@@ -141,7 +141,7 @@ class Observation:
             return
         self.stopped = True
         recorder = self.recorder
-        self.run.seconds, self.run.own_seconds, self.run.count = self.elapsed(), self.spent, self.count - self._early
+        self.run.seconds, self.run.count = self.elapsed(), self.count - self._early
         self._patches.undo()
         self._forwards.settle(self.count)
         if recorder is not None and recorder.step.calls:

@@ -222,7 +222,6 @@ class Run:
     count: int = 0  # the number of watched steps
     limited: bool = False  # whether the training may have continued after the watched steps
     seconds: float = 0.0  # the duration of the watched steps
-    own_seconds: float = 0.0  # the part of ``seconds`` that the doctor took
     script: str = ""  # the path of the script, for the command
 
     def add(self, optimizer: Optimizer, site: Site | None = None) -> Optimized:

@@ -185,10 +185,6 @@ def _is_penalty(step: Step, call: Call) -> bool:
     return known or "norm" in call.name
 
 
-def _same_line(a: Call, b: Call) -> bool:
-    return (a.record.file, a.record.line) == (b.record.file, b.record.line)
-
-
 def _is_probability(case: Case, step: Step, call: Call) -> bool:
     """Return whether a call selects one softmax probability per example, by an index or a product with one-hot rows."""
     before = step.producer(step.origin(call.inputs[0])) if call.inputs else None
