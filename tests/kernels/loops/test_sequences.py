@@ -108,6 +108,55 @@ def test_attention_of_other_lengths_widths_and_groups_with_dropout(compare):
     compare(program, "float32")
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "rows, columns", [(5, 5), (15, 17), (16, 16), (17, 15), (33, 90), (65, 63), (81, 64), (130, 131)]
+)
+def test_attention_of_lengths_around_blocks(rows, columns, dtype, compare):
+    def program(dtype):
+        found = []
+        for width, options in (
+            (7, {"is_causal": True}),
+            (32, {"is_causal": True, "dropout_p": 0.2}),
+            (49, {"dropout_p": 0.2}),
+            (64, {"attn_mask": draw(5, rows, columns, dtype=dtype) > 1}),  # some rows see no column
+        ):
+            rg.manual_seed(0)
+            q = draw(0, 2, 3, rows, width, dtype=dtype).requires_grad_()
+            k, v = [draw(seed, 2, 3, columns, width, dtype=dtype).requires_grad_() for seed in (1, 2)]
+            out = F.scaled_dot_product_attention(q, k, v, **options)
+            found += out, *rg.autograd.grad(out, (q, k, v), draw(3, *out.shape, dtype=dtype))
+        return found
+
+    compare(program, dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_columns_that_a_causal_mask_hides_do_not_count(dtype, compare):
+    def program(dtype):
+        q, k, v = [draw(seed, 2, n, 20, dtype=dtype) for seed, n in enumerate((40, 70, 70))]
+        k[:, 40:], v[:, 40:] = float("nan"), float("nan")  # after the last row
+        k[:, 39] = 1e6  # seen by the last row alone
+        for x in (q, k, v):
+            x.requires_grad_()
+        out = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=0.1)
+        dq, dk, dv = rg.autograd.grad(out, (q, k, v), draw(3, *out.shape, dtype=dtype))
+        return out[:, :39], dq[:, :39], dk[:, :39], dv[:, :39], dk[:, 40:], dv[:, 40:]
+
+    compare(program, dtype)
+
+
+def test_scores_far_below_the_largest_have_no_weight(compare):
+    def program(dtype):
+        q = rg.tensor([[1.0, 0.0]], dtype=dtype).expand(40, 2).clone().requires_grad_()
+        k = rg.stack([-rg.arange(40, dtype=dtype) * 30, rg.ones(40, dtype=dtype)], 1).requires_grad_()
+        v = draw(0, 40, 2, dtype=dtype).requires_grad_()
+        out = F.scaled_dot_product_attention(q, k, v, scale=1.0)
+        return out, *rg.autograd.grad(out, (q, k, v), rg.ones(40, 2, dtype=dtype))
+
+    compare(program, "float32")
+
+
 LAYERS = {
     "LSTM": lambda **options: rg.nn.LSTM(20, 70, **options),
     "GRU": lambda **options: rg.nn.GRU(20, 70, **options),

@@ -13,7 +13,7 @@ from numba.extending import overload
 from ....elements.activations import activations
 from ....elements.arithmetic import Functions
 from ...runtime.numba_functions import njit
-from .basic_loops import _clip, _exp, _inlined, _sigmoid, _tanh
+from .basic_loops import _clip, _exp, _exp_down, _inlined, _sigmoid, _tanh
 
 
 @njit(inline="always")
@@ -100,6 +100,10 @@ def exp(x):
     """``e^x`` in the precision of x, for compiled loops."""
 
 
+def exp_negative(x):
+    """``e^x`` for x <= 0 in the precision of x, 0 instead of subnormal results, for compiled loops."""
+
+
 def expm1(x):
     """``e^x - 1`` in the precision of x, for compiled loops."""
 
@@ -115,6 +119,11 @@ def sigmoid(x):
 @overload(exp, jit_options=_OPTIONS)
 def _exp_of(x):
     return _exp.py_func if x == types.float32 else _exp_in_double.py_func
+
+
+@overload(exp_negative, jit_options=_OPTIONS)
+def _exp_negative_of(x):
+    return _exp_down.py_func if x == types.float32 else exp_down.py_func
 
 
 @overload(expm1, jit_options=_OPTIONS)

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...runtime.loop_blas import product
+from ...runtime.loop_blas import product as product_by_blas
 from ...runtime.object_layout import DATA
 from ...runtime.thread_protocol import load, shared
 from ...tiles.packed_products import multiply, packed
+from ...tiles.tiles import product
 from ..elements.basic_loops import _compiled, _dot, _largest, _loop, _sum
-from ..elements.scalar_functions import exp
+from ..elements.scalar_functions import exp_negative
 from .attention import ADDED, CHOOSING
-from .common import copy, matrix_at
+from .common import matrix_at
 
 BLOCK = 64  # number of rows of scores that are in memory at a time
+STEP = 16  # number of rows that are masked together: what a causal mask hides from all of them is not computed
 FEW = 4  # for at most this many rows, packing keys and values would take longer than the products
 _APART = 16  # padding between the rows of a block, so that columns do not conflict in the cache
 
@@ -39,7 +41,8 @@ def _mask(row, kind, address, i, step, columns, number):
     if kind == CHOOSING:
         allowed = matrix_at(address + i * step, 1, columns, np.uint8(0))[0]
         for j in range(columns):
-            row[j] = row[j] if allowed[j] else type(number)(-np.inf)
+            score = row[j]  # read in any case, so that the loop is vectorized
+            row[j] = score if allowed[j] else type(number)(-np.inf)
     elif kind == ADDED:
         added = matrix_at(address + i * step, 1, columns, number)[0]
         for j in range(columns):
@@ -82,6 +85,14 @@ def _weigh(weights, values, out):
                 row[e] += weight[j] * values[j, e]
 
 
+@_loop
+def _mask_from(allowed, row):
+    """Mask the scores from ``allowed`` on."""
+    for j in range(row.size):
+        score = row[j]
+        row[j] = score if j < allowed else type(score)(-np.inf)
+
+
 @shared("contract")
 def attention(arrays, offsets, form, causal, scale, kept, start, stop):
     """Compute the problems ``start`` to ``stop``.
@@ -92,8 +103,7 @@ def attention(arrays, offsets, form, causal, scale, kept, start, stop):
     """
     rows, columns, width, width_v, q_step, k_step, v_step, out_step, kind, mask_step, keep_step = form
     one = type(scale)(1)
-    scores = np.empty((BLOCK, columns + 2 * _APART), type(scale))
-    sums = np.empty((BLOCK, width_v + 2 * _APART), type(scale))
+    scores = np.empty((STEP, columns + 2 * _APART), type(scale))
     at = np.empty(len(arrays), np.int64)
     for n in range(start, stop):
         _find(arrays, offsets[n], at)
@@ -102,38 +112,58 @@ def attention(arrays, offsets, form, causal, scale, kept, start, stop):
         tops, totals = matrix_at(at[6], 1, rows, scale)[0], matrix_at(at[7], 1, rows, scale)[0]
         few = rows <= FEW
         keys = packed(k, True, width, 0 if few else columns, scale)
-        values = packed(v, False, columns, 0 if few else width_v, one)
-        for low in range(0, rows, BLOCK):
-            high = min(low + BLOCK, rows)
+        for low in range(0, rows, STEP):
+            high = min(low + STEP, rows)
             seen = min(high, columns) if causal else columns
             if few:
                 _score(q[:, :width], k[:seen, :width], scale, scores)
             else:
                 multiply(q[low:high, :width], keys, width, seen, scores, False)
             for i in range(low, high):
-                allowed = min(i + 1, seen) if causal else seen
                 row = scores[i - low]
-                _mask(row, kind, at[3], i, mask_step, allowed, scale)
-                top = _largest(row[:allowed])
-                top = type(scale)(0) if top == -np.inf else top
-                for j in range(allowed):
-                    row[j] = exp(row[j] - top)
-                row[allowed:seen] = 0
-                total = type(scale)(_sum(row[:allowed]))
-                total = one if total == 0 else total
-                tops[i], totals[i] = top, total
-                if keep_step:
-                    chosen = matrix_at(at[4] + i * keep_step, 1, seen, np.uint8(0))[0]
-                    for j in range(seen):
-                        row[j] = row[j] if chosen[j] else type(scale)(0)
-            if few:
-                _weigh(scores[:rows, :seen], v[:, :width_v], sums[:, :width_v])
-            else:
-                multiply(scores[: high - low, :seen], values, columns, width_v, sums, False)
+                _mask(row, kind, at[3], i, mask_step, seen, scale)
+                if causal:
+                    _mask_from(i + 1 - low, row[low:seen])
             for i in range(low, high):
-                share, line, row = one / (totals[i] * kept), sums[i - low], out[i]
+                top = _largest(scores[i - low, :seen])
+                tops[i] = type(scale)(0) if top == -np.inf else top
+            for i in range(low, high):
+                row, top = scores[i - low], tops[i]
+                for j in range(seen):
+                    row[j] = exp_negative(row[j] - top)
+            for i in range(low, high):
+                total = type(scale)(_sum(scores[i - low, :seen]))
+                totals[i] = one if total == 0 else total
+            if keep_step:
+                for i in range(low, high):
+                    row, chosen = scores[i - low], matrix_at(at[4] + i * keep_step, 1, seen, np.uint8(0))[0]
+                    for j in range(seen):
+                        weight = row[j]
+                        row[j] = weight if chosen[j] else type(scale)(0)
+            if few:
+                _weigh(scores[:rows, :seen], v[:, :width_v], out[:, :width_v])
+            else:
+                product(scores[: high - low, :seen], v[:seen, :width_v], out[low:high, :width_v], 0)
+            for i in range(low, high):
+                share, row = one / (totals[i] * kept), out[i]
                 for e in range(width_v):
-                    row[e] = line[e] * share
+                    row[e] *= share
+
+
+@_loop
+def _sum_over_rows(weights, x, low, causal, sums):
+    """Add ``weights.T @ x`` to the sums over rows; the weights are those of a block of rows from ``low`` on.
+
+    The columns from ``low`` on, which earlier rows do not see if ``causal``, have no sums yet.
+    """
+    if not causal:
+        product(weights.T, x, sums, 1 if low else 0)
+        return
+    if low:
+        product(weights[:, :low].T, x, sums[:low], 1)
+    for first in range(low, len(sums), STEP):
+        last, begin = min(first + STEP, len(sums)), first - low
+        product(weights[begin:, first:last].T, x[begin:], sums[first:last], 0)
 
 
 @shared("contract")
@@ -147,10 +177,7 @@ def attention_backward(arrays, offsets, form, causal, scale, kept, start, stop):
     one = type(scale)(1)
     probabilities = np.empty((BLOCK, columns + 2 * _APART), type(scale))
     slopes = np.empty((BLOCK, columns + 2 * _APART), type(scale))
-    shares = np.empty((BLOCK, width_v + _APART), type(scale))
-    by_q = np.empty((BLOCK, width + 2 * _APART), type(scale))
-    by_k = np.empty((columns, width + 2 * _APART), type(scale))
-    by_v = np.empty((columns, width_v + 2 * _APART), type(scale))
+    inner = np.empty(STEP, type(scale))
     at = np.empty(len(arrays), np.int64)
     for n in range(start, stop):
         _find(arrays, offsets[n], at)
@@ -160,45 +187,42 @@ def attention_backward(arrays, offsets, form, causal, scale, kept, start, stop):
         dout, dq = matrix_at(at[8], rows, dout_step, scale), matrix_at(at[9], rows, dq_step, scale)
         dk, dv = matrix_at(at[10], columns, dk_step, scale), matrix_at(at[11], columns, dv_step, scale)
         keys, values = packed(k, True, width, columns, scale), packed(v, True, width_v, columns, one)
-        across = packed(k, False, columns, width, one)
-        by_k[:] = 0
-        by_v[:] = 0
         for low in range(0, rows, BLOCK):
             high = min(low + BLOCK, rows)
+            for first in range(low, high, STEP):
+                last = min(first + STEP, high)
+                seen = min(last, columns) if causal else columns
+                p, ds = probabilities[first - low : last - low], slopes[first - low : last - low]
+                multiply(q[first:last, :width], keys, width, seen, p, False)
+                multiply(dout[first:last, :width_v], values, width_v, seen, ds, False)
+                for i in range(first, last):
+                    inner[i - first] = _dot(dout[i, :width_v], out[i, :width_v])
+                    _mask(p[i - first], kind, at[3], i, mask_step, seen, scale)
+                    if causal:
+                        _mask_from(i + 1 - first, p[i - first, first:seen])
+                for i in range(first, last):
+                    row, slope, level = p[i - first], ds[i - first], inner[i - first]
+                    top, share = tops[i], one / totals[i]
+                    if keep_step:
+                        chosen = matrix_at(at[4] + i * keep_step, 1, seen, np.uint8(0))[0]
+                        larger = one / kept
+                        for j in range(seen):
+                            weight, factor = exp_negative(row[j] - top) * share, larger if chosen[j] else type(scale)(0)
+                            slope[j] = (slope[j] * factor - level) * weight * scale
+                            row[j] = weight * factor
+                    else:
+                        for j in range(seen):
+                            weight = exp_negative(row[j] - top) * share
+                            slope[j] = (slope[j] - level) * weight * scale
+                            row[j] = weight
+                product(ds[:, :seen], k[:seen, :width], dq[first:last, :width], 0)
             seen = min(high, columns) if causal else columns
             p, ds = probabilities[: high - low, :seen], slopes[: high - low, :seen]
-            for i in range(low, high):
-                share = one / totals[i]
-                for e in range(width_v):
-                    shares[i - low, e] = dout[i, e] * share
-            multiply(q[low:high, :width], keys, width, seen, probabilities, False)
-            multiply(shares[: high - low, :width_v], values, width_v, seen, slopes, False)
-            for i in range(low, high):
-                allowed = min(i + 1, seen) if causal else seen
-                row, slope, top = probabilities[i - low], slopes[i - low], tops[i]
-                inner = type(scale)(_dot(shares[i - low, :width_v], out[i, :width_v]))
-                _mask(row, kind, at[3], i, mask_step, allowed, scale)
-                if keep_step:
-                    chosen = matrix_at(at[4] + i * keep_step, 1, seen, np.uint8(0))[0]
-                    larger = one / kept
-                    for j in range(allowed):
-                        weight, factor = exp(row[j] - top), larger if chosen[j] else type(scale)(0)
-                        slope[j] = (slope[j] * factor - inner) * weight * scale
-                        row[j] = weight * factor
-                else:
-                    for j in range(allowed):
-                        row[j] = exp(row[j] - top)
-                        slope[j] = (slope[j] - inner) * row[j] * scale
-                row[allowed:seen] = 0
-                slope[allowed:seen] = 0
-            multiply(p.T, packed(shares, False, high - low, width_v, one), high - low, width_v, by_v, True)
-            multiply(ds.T, packed(q[low:high], False, high - low, width, one), high - low, width, by_k, True)
-            multiply(ds, across, columns, width, by_q, False)
-            for i in range(low, high):
-                copy(by_q[i - low], dq[i, :width])
-        for j in range(columns):
-            copy(by_k[j], dk[j, :width])
-            copy(by_v[j], dv[j, :width_v])
+            _sum_over_rows(p, dout[low:high, :width_v], low, causal, dv[:seen, :width_v])
+            _sum_over_rows(ds, q[low:high, :width], low, causal, dk[:seen, :width])
+        for j in range(rows if causal else columns, columns):  # no row has seen these columns
+            dk[j, :width] = 0
+            dv[j, :width_v] = 0
 
 
 @shared("contract")
@@ -238,11 +262,11 @@ def attention_second(arrays, offsets, form, causal, scale, kept, start, stop):
                 blocks[2, : high - low, :seen],
                 blocks[3, : high - low, :seen],
             )
-            product(q[low:high, :width], keys[:, :seen], p, 0)
-            product(gq[low:high, :width], keys[:, :seen], a, 0)
-            product(q[low:high, :width], other_keys[:, :seen], a, 1)
-            product(dout[low:high, :width_v], values[:, :seen], d, 0)
-            product(dout[low:high, :width_v], other_values[:, :seen], b, 0)
+            product_by_blas(q[low:high, :width], keys[:, :seen], p, 0)
+            product_by_blas(gq[low:high, :width], keys[:, :seen], a, 0)
+            product_by_blas(q[low:high, :width], other_keys[:, :seen], a, 1)
+            product_by_blas(dout[low:high, :width_v], values[:, :seen], d, 0)
+            product_by_blas(dout[low:high, :width_v], other_values[:, :seen], b, 0)
             for i in range(low, high):
                 allowed = min(i + 1, seen) if causal else seen
                 p_row, a_row = blocks[0, i - low, :allowed], blocks[1, i - low, :allowed]
@@ -250,7 +274,7 @@ def attention_second(arrays, offsets, form, causal, scale, kept, start, stop):
                 _mask(p_row, kind, at[3], i, mask_step, allowed, scale)
                 top, share, larger = tops[i], one / totals[i], one / kept
                 for j in range(allowed):
-                    p_row[j] = exp(p_row[j] - top) * share
+                    p_row[j] = exp_negative(p_row[j] - top) * share
                 if keep_step:
                     chosen = matrix_at(at[4] + i * keep_step, 1, seen, np.uint8(0))[0]
                     for j in range(allowed):
@@ -273,10 +297,10 @@ def attention_second(arrays, offsets, form, causal, scale, kept, start, stop):
                         p_row[j] *= factor
                 for x in (p, a, d, b):
                     x[i - low, allowed:seen] = 0
-            product(p, gv[:seen, :width_v], by_dout[low:high, :width_v], 0)
-            product(a, v[:seen, :width_v], by_dout[low:high, :width_v], 1)
-            product(a.T, dout[low:high, :width_v], by_v[:seen, :width_v], 1)
-            product(b, k[:seen, :width], by_q[low:high, :width], 0)
-            product(d, gk[:seen, :width], by_q[low:high, :width], 1)
-            product(b.T, q[low:high, :width], by_k[:seen, :width], 1)
-            product(d.T, gq[low:high, :width], by_k[:seen, :width], 1)
+            product_by_blas(p, gv[:seen, :width_v], by_dout[low:high, :width_v], 0)
+            product_by_blas(a, v[:seen, :width_v], by_dout[low:high, :width_v], 1)
+            product_by_blas(a.T, dout[low:high, :width_v], by_v[:seen, :width_v], 1)
+            product_by_blas(b, k[:seen, :width], by_q[low:high, :width], 0)
+            product_by_blas(d, gk[:seen, :width], by_q[low:high, :width], 1)
+            product_by_blas(b.T, q[low:high, :width], by_k[:seen, :width], 1)
+            product_by_blas(d.T, gq[low:high, :width], by_k[:seen, :width], 1)

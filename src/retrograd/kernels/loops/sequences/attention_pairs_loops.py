@@ -11,7 +11,7 @@ import numpy as np
 from ...runtime.thread_protocol import shared
 from ...tiles.packed_products import multiply, packed
 from ..elements.basic_loops import _compiled, _largest, _loop, _sum, like, wide
-from ..elements.scalar_functions import exp
+from ..elements.scalar_functions import exp_negative
 from .attention_loops import _APART, BLOCK, _find, _mask
 from .common import copy, matrix_at
 
@@ -84,7 +84,7 @@ def attention(
                 top = _largest(row[:allowed])
                 top = f(0) if top == -np.inf else top
                 for j in range(allowed):
-                    row[j] = exp(row[j] - top)
+                    row[j] = exp_negative(row[j] - top)
                 row[allowed:seen] = 0
                 total = f(_sum(row[:allowed]))
                 total = one if total == 0 else total
@@ -153,12 +153,12 @@ def attention_backward(
                     chosen = matrix_at(at[4] + i * keep_step, 1, seen, np.uint8(0))[0]
                     larger = one / kept
                     for j in range(allowed):
-                        weight, factor = exp(row[j] - top) * share, larger if chosen[j] else f(0)
+                        weight, factor = exp_negative(row[j] - top) * share, larger if chosen[j] else f(0)
                         slope[j] = (slope[j] * factor - inner) * weight * scale
                         row[j] = weight * factor
                 else:
                     for j in range(allowed):
-                        row[j] = exp(row[j] - top) * share
+                        row[j] = exp_negative(row[j] - top) * share
                         slope[j] = (slope[j] - inner) * row[j] * scale
                 row[allowed:seen] = 0
                 slope[allowed:seen] = 0
