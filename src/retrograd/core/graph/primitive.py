@@ -76,8 +76,8 @@ class Primitive:
     """
 
     __slots__ = (
-        "batch", "by_layout", "by_rows", "called", "cheap", "elementwise", "fills", "floats", "forward", "halves",
-        "in_place", "inputs", "joint", "jvp", "jvps", "layout", "name", "narrow", "outputs", "overwrites",
+        "batch", "by_layout", "by_rows", "called", "cheap", "clips_by", "elementwise", "fills", "floats", "forward",
+        "halves", "in_place", "inputs", "joint", "jvp", "jvps", "layout", "name", "narrow", "outputs", "overwrites",
         "piecewise_linear", "plain", "plans", "position", "promote", "residuals", "rules", "shaped", "signals", "ufunc",
         "variadic", "view", "wide", "write", "__weakref__",
     )  # fmt: skip
@@ -120,8 +120,8 @@ class Primitive:
         self.elementwise = elementwise
         self.cheap = elementwise  # whether the result costs little to compute again (``recomputed``)
         self.in_place: InPlace | None = None  # see the module ``in_place``
-        self.batch, self.shaped, self.halves = batch, shaped, halves
-        self.by_rows, self.narrow = by_rows, narrow
+        self.clips_by: Primitive | None = None  # the mask in the rule of an operator that clips (``passes/maxima``)
+        self.batch, self.shaped, self.halves, self.by_rows, self.narrow = batch, shaped, halves, by_rows, narrow
         self.view, self.outputs = view, outputs
         self.fills = True  # cotangents of outputs without a gradient are passed as zeros, otherwise as None
         self.residuals = tuple(residuals.split())
