@@ -1,12 +1,15 @@
-"""The compiled loops of maxima over adjacent windows of 2 x 2 elements."""
+"""The compiled loops of maxima over adjacent windows of 2 x 2 elements, and means of whole images."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+import retrograd as rg
+import retrograd.nn.functional as F
 from retrograd import kernels
 from retrograd.kernels.loops.images import pooling
+from retrograd.kernels.runtime import threads
 from retrograd.ops.nn.spatial.sliding_windows import Window
 
 if not kernels.available():
@@ -37,3 +40,16 @@ def test_maxima_of_pairs_of_lines_have_the_first_of_equal_elements_or_the_last_n
     whole = np.zeros_like(x)
     whole[:, :, :6, : 2 * across] = placed.reshape(3, 5, 3, across, 2, 2).swapaxes(3, 4).reshape(3, 5, 6, 2 * across)
     np.testing.assert_array_equal(pooling.max_pool_backward(g, winners, window), whole)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [(8, 8), (9, 30), (300, 400)])
+def test_a_mean_of_all_elements_is_accurate_and_has_the_bits_of_one_thread(size, dtype, monkeypatch):
+    x = np.random.default_rng(0).random((3, 50, *size)).astype(dtype) + dtype(100)
+    results = []
+    for count in (1, 3):
+        monkeypatch.setattr(threads, "count", lambda count=count: count)
+        results.append(F.adaptive_avg_pool2d(rg.from_numpy(x), 1).numpy())
+    np.testing.assert_array_equal(*results)
+    expected = x.astype(np.longdouble).mean((2, 3), keepdims=True)
+    np.testing.assert_allclose(results[0], expected.astype(dtype), rtol=2 * np.finfo(dtype).eps)
