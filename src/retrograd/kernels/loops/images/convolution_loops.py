@@ -125,8 +125,8 @@ def _unroll(image, window, rows, height, columns, at):
 
 @_part
 def _along_lines(x, window):
-    """Return whether windows move by single elements along whole lines of x."""
-    return window[1][1] == window[1][2] == 1 and window[4][2] == x.shape[5]
+    """Return whether windows move by single elements along whole lines of x, of which ``copy_inside`` copies parts."""
+    return BYTES >= 32 and x.itemsize >= 4 and window[1][1] == window[1][2] == 1 and window[4][2] == x.shape[5]
 
 
 @_part

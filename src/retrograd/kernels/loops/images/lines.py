@@ -88,7 +88,10 @@ def _copy_inside(
     inside: types.Array,
     where: object,
 ) -> object:
-    """``copy``, but 0 for the numbers at which the bytes ``inside[where:][:count]`` are 0."""
+    """``copy``, but 0 for the numbers at which the bytes ``inside[where:][:count]`` are 0.
+
+    Only for vectors of 32 bytes and more, and numbers of 4 bytes and more.
+    """
 
     def generate(
         context: _Context, builder: ir.IRBuilder, signature: object, arguments: Sequence[ir.Value]
@@ -99,10 +102,6 @@ def _copy_inside(
         to, of = _pointer(context, builder, target, into, at), _pointer(context, builder, source, given, begin)
         known = _pointer(context, builder, inside, known, where)
         if BYTES < 32 or size < 4:
-            with cgutils.for_range(builder, numbers) as loop:
-                there, here, known = [builder.gep(line, [loop.index]) for line in (to, of, known)]
-                used = builder.icmp_unsigned("!=", builder.load(known), _BYTE(0))
-                builder.store(builder.select(used, builder.load(here), number(0)), there)
             return context.get_dummy_value()
         lanes = BYTES // size
         vector = ir.VectorType(ir.FloatType() if size == 4 else ir.DoubleType(), lanes).as_pointer()
