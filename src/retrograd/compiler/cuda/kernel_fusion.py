@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from ..passes.common_subexpressions import without_repeats
+from ..passes.constants import without_repeats
 from ..passes.expressions import keeps_shapes, row_major, steps_of
 from ..passes.grouping import Part, Target, grouped, sum_of
 from ..passes.layouts import fits

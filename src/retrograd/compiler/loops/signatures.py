@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import Array
-from ..passes.common_subexpressions import key_of
+from ..passes.constants import key_of
 from ..program import Arguments, Instruction, Keywords, Value, replaced
 from .call_log import ARITHMETIC
 

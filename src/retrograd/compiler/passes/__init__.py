@@ -20,18 +20,19 @@ def optimized(instructions: Sequence[Instruction], gives: Sequence[Value]) -> li
     """
     if compiled() is None:  # without the library's loops no pass is faster
         return list(instructions)
-    from .common_subexpressions import without_repeats
+    from .constants import without_repeats
     from .destinations import request_results
     from .expressions import keeps_shapes
     from .grouping import grouped
     from .matrix_products import accumulated
+    from .maxima import maxima_first
     from .order import versions
     from .overwriting import overwritten
 
     made = {out for step in instructions for out in step.outs}
     takes = [x for step in instructions for x in step.reads() if x not in made]
     steps = [step.changed(checks=False) if step.checks and keeps_shapes(step) else step for step in instructions]
-    steps = accumulated(without_repeats(steps, takes, gives), gives)
+    steps = maxima_first(accumulated(without_repeats(steps, takes, gives), gives), gives)
     return request_results(overwritten(grouped(versions(steps, takes), gives), takes, gives))
 
 

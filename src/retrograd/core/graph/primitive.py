@@ -76,8 +76,8 @@ class Primitive:
     """
 
     __slots__ = (
-        "batch", "bfloat16", "by_layout", "by_rows", "called", "cheap", "elementwise", "fills", "floats", "forward",
-        "halves", "in_place", "inputs", "joint", "jvp", "jvps", "layout", "name", "outputs", "overwrites",
+        "batch", "bfloat16", "by_layout", "by_rows", "called", "cheap", "clips_by", "elementwise", "fills", "floats",
+        "forward", "halves", "in_place", "inputs", "joint", "jvp", "jvps", "layout", "name", "outputs", "overwrites",
         "piecewise_linear", "plain", "plans", "position", "promote", "residuals", "rules", "shaped", "signals", "ufunc",
         "variadic", "view", "wide", "with_value", "write", "__weakref__",
     )  # fmt: skip
@@ -121,8 +121,8 @@ class Primitive:
         self.with_value: Rule | None = None  # of contiguous g and x: returns the result, writes the rule's over g
         self.cheap = elementwise  # whether the result costs little to compute again (``recomputed``)
         self.in_place: InPlace | None = None  # see the module ``in_place``
-        self.batch, self.shaped, self.halves = batch, shaped, halves
-        self.by_rows, self.bfloat16 = by_rows, bfloat16
+        self.clips_by: Primitive | None = None  # the mask in the rule of an operator that clips (``passes/maxima``)
+        self.batch, self.shaped, self.halves, self.by_rows, self.bfloat16 = batch, shaped, halves, by_rows, bfloat16
         self.view, self.outputs = view, outputs
         self.fills = True  # cotangents of outputs without a gradient are passed as zeros, otherwise as None
         self.residuals = tuple(residuals.split())

@@ -120,6 +120,14 @@ ALWAYS = (
         "statistics.norm_loops", "channel_norm_backward", _PLANES, _PLANES, _FLOATS, _FLOATS, _FLOATS, _PLANES,
         _DOUBLES, _DOUBLES,
     ),
+    _loop(
+        "statistics.norm_loops", "channel_norm_max", _array("f4", 3), _DOUBLES, _DOUBLES, "'float64'", _FLOATS, _FLOATS,
+        _array("f4", 4), _array("u1", 4), _FLOATS, _FLOATS,
+    ),
+    _loop(
+        "statistics.norm_loops", "channel_norm_max_backward", _array("f4", 3), _array("f4", 4), _array("u1", 4),
+        _FLOATS, _FLOATS, _FLOATS, _array("f4", 3), _DOUBLES, _DOUBLES,
+    ),
     *[_loop("elements.basic_loops", name, _HALF, _HALF) for name in ("relu", "gelu", "gelu_tanh", "silu")],
     *[
         _loop("elements.basic_loops", name, _HALF, _HALF, _HALF)

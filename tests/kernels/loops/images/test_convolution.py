@@ -46,6 +46,17 @@ SHAPES = {
     "kernels as large as the image": (70, 4, 6, 2, (7, 7), (7, 7), {}),
     "short lines by turns": (19, 4, 3, 1, (3, 3), (4, 4), {"padding": 1}),
     "short lines by turns, with steps": (21, 8, 12, 4, (4, 3), (8, 8), {"padding": (1, 1), "stride": 2}),
+    "steps of two": (2, 3, 20, 1, (3, 3), (24, 75), {"padding": 1, "stride": 2}),
+    "along lines, with more padding than kernel": (
+        2,
+        3,
+        4,
+        1,
+        (5, 3),
+        (20, 37),
+        {"padding": (7, 3), "dilation": (2, 3)},
+    ),
+    "along lines of planes": (2, 3, 4, 1, (3, 3, 3), (5, 8, 20), {"padding": 1, "stride": (2, 1, 1)}),
     "short lines of planes by turns": (17, 3, 4, 1, (2, 3, 3), (3, 2, 4), {"padding": (0, 1, 1)}),
 }
 

@@ -31,7 +31,8 @@ from ..elements.basic_loops import like
 from ..matrices.product_loops import add_halves
 from ..matrices.products import WIDE
 from .convolution import LANES
-from .lines import add_lanes, copy, copy_lanes
+from .interleaved import gather_lanes, pad_lanes, roll_lanes, scatter_lanes, unpad_lanes, unroll_lanes, within
+from .lines import add_every_second, copy, copy_every_second, copy_inside, fill
 
 TALL, BROAD = 64, 16  # rows of columns, and channels, from which tiles are faster than BLAS for a weight's gradient
 _loop = shared("contract")
@@ -60,19 +61,12 @@ def _room(columns):
 
 
 @_part
-def _inside(start, count, size):
-    """Return the range of numbers, among ``count`` positions from ``start`` on, that are in ``range(size)``."""
-    first = min(max(-start, 0), count)
-    return first, max(min(size - start, count), first)
-
-
-@_part
 def _pad(x, plane, row, window, image):
     """Fill the padded image of the windows at a plane and from a row on; 0 outside of x."""
     _, stride, padding, dilation, _ = window
-    left, right = _inside(-padding[2], image.shape[3], x.shape[3])
+    left, right = within(-padding[2], image.shape[3], x.shape[3])
     top = row * stride[1] - padding[1]
-    first, last = _inside(top, image.shape[2], x.shape[2])
+    first, last = within(top, image.shape[2], x.shape[2])
     for d in range(image.shape[1]):
         depth = plane * stride[0] - padding[0] + d * dilation[0]
         for c in range(len(x)):
@@ -92,9 +86,9 @@ def _pad(x, plane, row, window, image):
 def _unpad(image, plane, row, window, x):
     """The transpose of ``_pad``: add the elements inside of x to x."""
     _, stride, padding, dilation, _ = window
-    left, right = _inside(-padding[2], image.shape[3], x.shape[3])
+    left, right = within(-padding[2], image.shape[3], x.shape[3])
     top = row * stride[1] - padding[1]
-    first, last = _inside(top, image.shape[2], x.shape[2])
+    first, last = within(top, image.shape[2], x.shape[2])
     for d in range(image.shape[1]):
         depth = plane * stride[0] - padding[0] + d * dilation[0]
         if 0 <= depth < x.shape[1]:
@@ -120,9 +114,51 @@ def _unroll(image, window, rows, height, columns, at):
                         if stride[2] == 1:
                             copy(columns[number], at + h * out[2], source, v * dilation[2], out[2])
                             continue
+                        if stride[2] == 2:
+                            copy_every_second(columns[number], at + h * out[2], source, v * dilation[2], out[2])
+                            continue
                         target, source = columns[number, at + h * out[2] :], source[v * dilation[2] :]
                         for j in range(out[2]):
                             target[j] = source[j * stride[2]]
+                    number += 1
+
+
+@_part
+def _along_lines(x, window):
+    """Return whether windows move by single elements along whole lines of x, of which ``copy_inside`` copies parts."""
+    return BYTES >= 32 and x.itemsize >= 4 and window[1][1] == window[1][2] == 1 and window[4][2] == x.shape[5]
+
+
+@_part
+def _inside_lines(x, window, lines):
+    """Return for each column of the kernel, and each window of some lines, whether it reads an element of the line."""
+    kernel, _, padding, dilation, out = window
+    flags = np.zeros((kernel[2], lines * out[2] if _along_lines(x, window) else 0), np.uint8)
+    for v in range(len(flags)):
+        first, last = within(v * dilation[2] - padding[2], out[2], out[2])
+        for at in range(0, flags.shape[1], out[2]):
+            flags[v, at + first : at + last] = 1
+    return flags
+
+
+@_part
+def _shift(x, plane, row, window, rows, height, inside, columns, at):
+    """``_pad`` and ``_unroll`` for windows ``_along_lines``: each row of columns is the plane with an offset."""
+    kernel, stride, padding, dilation, out = window
+    number, count, size = 0, rows * out[2], x.shape[2] * x.shape[3]
+    for c in range(len(x)):
+        for d in range(kernel[0]):
+            depth = plane * stride[0] - padding[0] + d * dilation[0]
+            exists = 0 <= depth < x.shape[1]
+            source = x[c, depth if exists else 0].reshape(size)
+            for u in range(height):
+                for v in range(kernel[2]):
+                    start = (row - padding[1] + u * dilation[1]) * out[2] + v * dilation[2] - padding[2]
+                    first, last = within(start, count, size if exists else 0)
+                    target = columns[number]
+                    target[at : at + first] = 0
+                    target[at + last : at + count] = 0
+                    copy_inside(target, at + first, source, start + first, last - first, inside[v], first)
                     number += 1
 
 
@@ -136,8 +172,14 @@ def _roll(columns, at, window, rows, image):
             for u in range(kernel[1]):
                 for v in range(kernel[2]):
                     for h in range(rows):
-                        target = image[c, d, h * stride[1] + u * dilation[1], v * dilation[2] :]
-                        source = columns[number, at + h * out[2] : at + (h + 1) * out[2]]
+                        line = image[c, d, h * stride[1] + u * dilation[1]]
+                        if stride[2] == 2:
+                            add_every_second(line, v * dilation[2], columns[number], at + h * out[2], out[2])
+                            continue
+                        target, source = (
+                            line[v * dilation[2] :],
+                            columns[number, at + h * out[2] : at + (h + 1) * out[2]],
+                        )
                         if stride[2] == 1:
                             for j in range(len(source)):
                                 target[j] += source[j]
@@ -145,111 +187,6 @@ def _roll(columns, at, window, rows, image):
                             for j in range(len(source)):
                                 target[j * stride[2]] += source[j]
                     number += 1
-
-
-@_part
-def _pad_lanes(x, plane, window, image):
-    """``_pad`` for several images and the windows at a plane; ``image`` has interleaved columns."""
-    _, stride, padding, dilation, _ = window
-    left, right = _inside(-padding[2], image.shape[3] // LANES, x.shape[4])
-    first, last = _inside(-padding[1], image.shape[2], x.shape[3])
-    image[:] = 0
-    for d in range(image.shape[1]):
-        depth = plane * stride[0] - padding[0] + d * dilation[0]
-        if 0 <= depth < x.shape[2]:
-            for c in range(x.shape[1]):
-                for h in range(first, last):
-                    target = image[c, d, h]
-                    for m in range(len(x)):
-                        source = x[m, c, depth, h - padding[1]]
-                        for j in range(left, right):
-                            target[j * LANES + m] = source[j - padding[2]]
-
-
-@_part
-def _unpad_lanes(image, plane, window, x):
-    """The transpose of ``_pad_lanes``: add the elements inside of x to x."""
-    _, stride, padding, dilation, _ = window
-    left, right = _inside(-padding[2], image.shape[3] // LANES, x.shape[4])
-    first, last = _inside(-padding[1], image.shape[2], x.shape[3])
-    for d in range(image.shape[1]):
-        depth = plane * stride[0] - padding[0] + d * dilation[0]
-        if 0 <= depth < x.shape[2]:
-            for c in range(x.shape[1]):
-                for h in range(first, last):
-                    source = image[c, d, h]
-                    for m in range(len(x)):
-                        target = x[m, c, depth, h - padding[1]]
-                        for j in range(left, right):
-                            target[j - padding[2]] += source[j * LANES + m]
-
-
-@_part
-def _unroll_lanes(image, window, columns, at):
-    """``_unroll`` for the windows of a plane and an image filled by ``_pad_lanes``."""
-    kernel, stride, _, dilation, out = window
-    number = 0
-    for c in range(len(image)):
-        for d in range(kernel[0]):
-            for u in range(kernel[1]):
-                for v in range(kernel[2]):
-                    target, to = columns[number], at
-                    for h in range(out[1]):
-                        source, place = image[c, d, h * stride[1] + u * dilation[1]], v * dilation[2] * LANES
-                        for _ in range(out[2]):
-                            copy_lanes(target, to, source, place)
-                            to += LANES
-                            place += stride[2] * LANES
-                    number += 1
-
-
-@_part
-def _roll_lanes(columns, at, window, image):
-    """The transpose of ``_unroll_lanes``: add columns to the positions that they are read from."""
-    kernel, stride, _, dilation, out = window
-    number = 0
-    for c in range(len(image)):
-        for d in range(kernel[0]):
-            for u in range(kernel[1]):
-                for v in range(kernel[2]):
-                    source, place = columns[number], at
-                    for h in range(out[1]):
-                        target, to = image[c, d, h * stride[1] + u * dilation[1]], v * dilation[2] * LANES
-                        for _ in range(out[2]):
-                            add_lanes(target, to, source, place)
-                            place += LANES
-                            to += stride[2] * LANES
-                    number += 1
-
-
-@_part
-def _gather_lanes(y, group, images, matrix):
-    """Copy a group of several images at all columns to a matrix with interleaved columns."""
-    n, end = images
-    for first in range(n, end, LANES):
-        at = (first - n) * y.shape[3]
-        for o in range(len(matrix)):
-            target = matrix[o, at : at + y.shape[3] * LANES]
-            if end - first < LANES:
-                target[:] = 0
-            for m in range(min(LANES, end - first)):
-                source = y[first + m, group, o]
-                for j in range(len(source)):
-                    target[j * LANES + m] = source[j]
-
-
-@_part
-def _scatter_lanes(matrix, y, group, images, outs):
-    """The transpose of ``_gather_lanes``: write some channels."""
-    n, end = images
-    for first in range(n, end, LANES):
-        at = (first - n) * y.shape[3]
-        for o in range(len(matrix)):
-            source = matrix[o, at : at + y.shape[3] * LANES]
-            for m in range(min(LANES, end - first)):
-                target = y[first + m, group, outs + o]
-                for j in range(len(target)):
-                    target[j] = like(source[j * LANES + m], target)
 
 
 @_part
@@ -265,7 +202,7 @@ def _reach(window, steps):
 
 
 @_part
-def _columns_of(x, group, channels, window, steps, images, lines, lanes, image, buffer):
+def _columns_of(x, group, channels, window, steps, images, lines, lanes, inside, image, buffer):
     """Return the columns of a tile and of its later steps; a view of x if each window is one element."""
     (kernel, stride, padding, _, out), (n, end), (first, last) = window, images, lines
     begin, stop = channels
@@ -280,8 +217,8 @@ def _columns_of(x, group, channels, window, steps, images, lines, lanes, image, 
         for m in range(n, end, lanes):
             for plane in range(out[0]):
                 at = ((m - n) * out[0] + plane * lanes) * height * width
-                _pad_lanes(x[m : min(m + lanes, end), group, begin:stop], plane, window, image[: stop - begin])
-                _unroll_lanes(image[: stop - begin], window, columns, at)
+                pad_lanes(x[m : min(m + lanes, end), group, begin:stop], plane, window, image[: stop - begin])
+                unroll_lanes(image[: stop - begin], window, columns, at)
         return columns
     columns = buffer[: (stop - begin) * rows_each, : ((end - n) * (last - first) + reach) * width]
     for m in range(n, end):
@@ -289,9 +226,14 @@ def _columns_of(x, group, channels, window, steps, images, lines, lanes, image, 
         while line < last:
             plane, row, at = line // height, line % height, ((m - n) * (last - first) + line - first) * width
             rows = min(height - row, last - line)
-            part = image[: stop - begin, :, : _shape(window, rows)[1]]
-            _pad(x[m, group, begin:stop], plane, row, window, part)
-            _unroll(part, window, rows + reach, kernel[1] // steps, columns, at)
+            if inside.shape[1] > 0:
+                _shift(
+                    x[m, group, begin:stop], plane, row, window, rows + reach, kernel[1] // steps, inside, columns, at
+                )
+            else:
+                part = image[: stop - begin, :, : _shape(window, rows)[1]]
+                _pad(x[m, group, begin:stop], plane, row, window, part)
+                _unroll(part, window, rows + reach, kernel[1] // steps, columns, at)
             line += rows
     return columns
 
@@ -303,7 +245,7 @@ def _side_by_side(y, group, images, columns, lanes, gathered):
     count = y.shape[3]
     if lanes > 1:
         matrix = gathered[:, : _padded_images(end - n, lanes) * count]
-        _gather_lanes(y, group, images, matrix)
+        gather_lanes(y, group, images, matrix)
         return matrix
     if end - n == 1:
         return y[n, group, :, first:last]
@@ -329,6 +271,7 @@ def forward(x, w, b, window, tile, y, sums, start, stop):
     line_tiles, blocks = -(-all_lines // lines), -(-all_outs // outs)
     lanes = LANES if images >= LANES >= 2 * width else 1
     image = _image(x.shape[2], window, lines, lanes, x)
+    inside = _inside_lines(x, window, lines + _reach(window, steps))
     buffer = np.empty((rows, _room((_padded_images(images, lanes) * lines + _reach(window, steps)) * width)), x.dtype)
     result = np.empty((outs, buffer.shape[1] if images > 1 or len(sums) == 0 else 0), b.dtype)
     filled, columns = -1, buffer[:, :]
@@ -339,7 +282,7 @@ def forward(x, w, b, window, tile, y, sums, start, stop):
         end, last = min(n + images, len(x)), min(first + lines, all_lines)
         if rest != filled:
             columns = _columns_of(
-                x, group, (0, x.shape[2]), window, steps, (n, end), (first, last), lanes, image, buffer
+                x, group, (0, x.shape[2]), window, steps, (n, end), (first, last), lanes, inside, image, buffer
             )
             filled = rest
         first_out, last_out = block * outs, min((block + 1) * outs, all_outs)
@@ -349,12 +292,12 @@ def forward(x, w, b, window, tile, y, sums, start, stop):
         else:
             target = result[: last_out - first_out, : _padded_images(end - n, lanes) * here]
         for o in range(len(target)):
-            target[o] = b[group, first_out + o]
+            fill(target[o], len(target[o]), b[group, first_out + o])
         for step in range(steps):
             at = step * window[3][1] * width
             product(w[group, step, first_out:last_out], columns[:, at : at + target.shape[1]], target, True)
         if lanes > 1:
-            _scatter_lanes(target, y, group, (n, end), first_out)
+            scatter_lanes(target, y, group, (n, end), first_out)
         elif end - n > 1 or len(sums) == 0:
             for m in range(n, end):
                 for o in range(len(target)):
@@ -392,9 +335,9 @@ def transposed(y, w, window, tile, x, start, stop):
                     for plane in range(window[4][0]):
                         part = image[: last_channel - first_channel]
                         part[:] = 0
-                        _roll_lanes(columns, ((m - n) * window[4][0] + plane * lanes) * height * width, window, part)
+                        roll_lanes(columns, ((m - n) * window[4][0] + plane * lanes) * height * width, window, part)
                         some = x[m : min(m + lanes, end), group, first_channel:last_channel]
-                        _unpad_lanes(part, plane, window, some)
+                        unpad_lanes(part, plane, window, some)
                 continue
             for m in range(n, end):
                 line = first
@@ -422,7 +365,7 @@ def weight(x, y, window, tile, totals, start, stop):
     line_tiles, blocks = -(-all_lines // lines), -(-all_channels // channels)
     tiles = -(-len(x) // images) * line_tiles
     lanes = LANES if images >= LANES >= 2 * width else 1
-    image = _image(channels, window, lines, lanes, x)
+    image, inside = _image(channels, window, lines, lanes, x), _inside_lines(x, window, lines)
     buffer = np.empty((channels * size, _room(_padded_images(images, lanes) * lines * width)), x.dtype)
     gathered = np.empty((outs, buffer.shape[1] if images > 1 else 0), x.dtype)
     for item in range(start, stop):
@@ -434,7 +377,7 @@ def weight(x, y, window, tile, totals, start, stop):
         for number in range(part * tiles // parts, (part + 1) * tiles // parts):
             n, first = number // line_tiles * images, number % line_tiles * lines
             end, last = min(n + images, len(x)), min(first + lines, all_lines)
-            columns = _columns_of(x, group, some, window, 1, (n, end), (first, last), lanes, image, buffer)
+            columns = _columns_of(x, group, some, window, 1, (n, end), (first, last), lanes, inside, image, buffer)
             g = _side_by_side(y, group, (n, end), (first * width, last * width), lanes, gathered)
             if columns.itemsize == 2:
                 add_halves(columns, g, total)

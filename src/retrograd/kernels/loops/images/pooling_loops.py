@@ -10,7 +10,10 @@ import numpy as np
 
 from ...runtime.numba_functions import njit
 from ...runtime.thread_protocol import apart, shared
+from ...tiles.tiles import BYTES
 from ..elements.basic_loops import like, wide
+from ..matrices.products import WIDE
+from .lines import max_of_pairs, write_pairs
 
 Spatial = tuple[int, int, int]
 Window = tuple[Spatial, Spatial, Spatial, Spatial, Spatial]
@@ -72,13 +75,17 @@ def _in_pairs(window: Window, shape: tuple[int, ...]) -> bool:
     return side_by_side and 2 * count[1] <= shape[2] and 2 * count[2] <= shape[3]
 
 
-# Rows of images are short, so vectorization along rows gains nothing: these two loops are scalar.
+# Rows of images are short: they are computed by masked vectors if the processor has these, otherwise one by one.
 
 
 @_part
-def _max_pool_in_pairs(x: np.ndarray, out: np.ndarray, winners: np.ndarray) -> None:
+def max_in_pairs(x: np.ndarray, out: np.ndarray, winners: np.ndarray) -> None:
+    """Find the maxima of the windows ``_in_pairs`` of a plane."""
     for row in range(len(out)):
         top, bottom, best, won = x[2 * row], x[2 * row + 1], out[row], winners[row]
+        if BYTES == WIDE and x.itemsize >= 4:
+            max_of_pairs(top, bottom, best, won, len(best))
+            continue
         for j in range(len(best)):
             one, first = _larger(wide(top[2 * j + 1]), np.int32(1), wide(top[2 * j]), np.int32(0))
             two, second = _larger(wide(bottom[2 * j + 1]), np.int32(3), wide(bottom[2 * j]), np.int32(2))
@@ -87,10 +94,16 @@ def _max_pool_in_pairs(x: np.ndarray, out: np.ndarray, winners: np.ndarray) -> N
 
 
 @_part
-def _max_pool_backward_in_pairs(g: np.ndarray, winners: np.ndarray, dx: np.ndarray) -> None:
-    dx[:] = 0
+def place_in_pairs(g: np.ndarray, winners: np.ndarray, dx: np.ndarray) -> None:
+    """Write the elements of g at the winners of the windows ``_in_pairs`` of a plane, and 0 elsewhere."""
+    by_vectors = BYTES == WIDE and dx.itemsize >= 4
+    if not by_vectors or dx.shape[0] > 2 * g.shape[0] or dx.shape[1] > 2 * g.shape[1]:
+        dx[:] = 0
     for row in range(len(g)):
         new, chosen = g[row], winners[row]
+        if by_vectors:
+            write_pairs(dx[2 * row], dx[2 * row + 1], new, chosen, len(new))
+            continue
         for j in range(len(new)):
             dx[2 * row + (chosen[j] >> 1), 2 * j + (chosen[j] & 1)] = new[j]
 
@@ -147,7 +160,7 @@ def max_pool(x: np.ndarray, out: np.ndarray, winners: np.ndarray, window: Window
     if _in_pairs(window, x.shape):
         for p in range(start, stop):
             for plane in range(count[0]):
-                _max_pool_in_pairs(x[p, plane], out[p, plane], winners[p, plane])
+                max_in_pairs(x[p, plane], out[p, plane], winners[p, plane])
         return
     size = kernel[0] * kernel[1] * kernel[2]
     columns, numbers = np.empty(x.shape[3], x.dtype), np.empty(x.shape[3], np.int32)
@@ -176,7 +189,7 @@ def max_pool_backward(
     if _in_pairs(window, dx.shape):
         for p in range(start, stop):
             for plane in range(count[0]):
-                _max_pool_backward_in_pairs(g[p, plane], winners[p, plane], dx[p, plane])
+                place_in_pairs(g[p, plane], winners[p, plane], dx[p, plane])
         return
     size = kernel[0] * kernel[1] * kernel[2]
     offsets = np.empty((3, size), np.int64)

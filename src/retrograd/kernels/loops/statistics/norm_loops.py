@@ -11,6 +11,7 @@ import numpy as np
 from ...runtime.numba_functions import njit
 from ...runtime.thread_protocol import shared
 from ..elements.basic_loops import _dot, _dot_centred, _sum, _sum_of_squares, like, wide
+from ..images.pooling_loops import max_in_pairs, place_in_pairs
 from .norms import BLOCK
 
 f = np.float32
@@ -27,6 +28,17 @@ def _standardize(x: np.ndarray, m: int, r: float, out: np.ndarray) -> None:
     else:
         for j in range(len(x)):
             out[j] = (x[j] - m) * r
+
+
+@njit(error_model="numpy", fastmath={"contract"})
+def _normalized(z: np.ndarray, mean: float, scale: float, b: float, y: np.ndarray) -> None:
+    m, s, shift = f(mean), f(scale), f(b)
+    if abs(scale) > _SMALL:
+        for j in range(len(y)):
+            y[j] = like((wide(z[j]) - m) * s + shift, y)
+    else:
+        for j in range(len(y)):
+            y[j] = like(f((wide(z[j]) - mean) * scale + shift), y)
 
 
 # Rows (R, W), with a weight for each column
@@ -161,10 +173,7 @@ def group_norm(
         rstd[row] = r
         weights, biases = w[row % len(w)], b[row % len(w)]
         for c in range(x.shape[1]):
-            y, factor, shift = out[row, c], weights[c], biases[c]
-            _standardize(x[row, c], m, r, y)
-            for j in range(len(y)):
-                y[j] = y[j] * factor + shift
+            _normalized(x[row, c], m, r * weights[c], biases[c], out[row, c])
 
 
 @shared("contract")
@@ -182,21 +191,24 @@ def group_norm_backward(
 ) -> None:
     """Process rows; fill each row's entries of dw and db ``(N * G, C)`` in double precision."""
     channels, count = x.shape[1], x.shape[1] * x.shape[2]
-    xhat = np.empty((channels, x.shape[2]), np.float32)
     for row in range(start, stop):
-        weights, r = w[row % len(w)], rstd[row]
+        weights, m, r = w[row % len(w)], mean[row], rstd[row]
         level, along = 0.0, 0.0
         for c in range(channels):
-            _standardize(x[row, c], np.float64(mean[row]), np.float64(r), xhat[c])
             db[row, c] = _sum(dy[row, c])
-            dw[row, c] = _dot(dy[row, c], xhat[c])
+            dw[row, c] = _dot_centred(dy[row, c], 0.0, x[row, c], np.float64(m)) * r
             level += weights[c] * db[row, c]
             along += weights[c] * dw[row, c]
-        level32, along32 = f(level / count), f(along / count)
+        level32, slope = f(level / count), along / count * r
+        slope32 = f(slope)
         for c in range(channels):
-            d, g, h, factor = dx[row, c], dy[row, c], xhat[c], weights[c]
-            for j in range(len(d)):
-                d[j] = r * (g[j] * factor - level32 - h[j] * along32)
+            d, g, z, factor = dx[row, c], dy[row, c], x[row, c], weights[c]
+            if r > _SMALL:
+                for j in range(len(d)):
+                    d[j] = r * (g[j] * factor - level32 - (z[j] - m) * slope32)
+            else:
+                for j in range(len(d)):
+                    d[j] = f(r * (g[j] * factor - level32 - (np.float64(z[j]) - m) * slope))
 
 
 # Channels (N, C, M), of float32 or of bfloat16, which is given as uint16
@@ -259,17 +271,61 @@ def channel_norm(
 ) -> None:
     for c in range(start, stop):
         r = 1.0 / np.sqrt(squares[c] / (x.shape[0] * x.shape[2]) + eps)
-        scale = r * w[c]
         mean[c], rstd[c] = moments[c], r
-        m, s, shift = f(moments[c]), f(scale), f(b[c])
         for n in range(len(x)):
-            y, z = out[n, c], x[n, c]
-            if abs(scale) > _SMALL:
-                for j in range(len(y)):
-                    y[j] = like((wide(z[j]) - m) * s + shift, y)
-            else:
-                for j in range(len(y)):
-                    y[j] = like(f((wide(z[j]) - moments[c]) * scale + shift), y)
+            _normalized(x[n, c], moments[c], r * w[c], b[c], out[n, c])
+
+
+@shared("contract")
+def channel_norm_max(
+    x: np.ndarray,
+    moments: np.ndarray,
+    squares: np.ndarray,
+    eps: float,
+    w: np.ndarray,
+    b: np.ndarray,
+    out: np.ndarray,
+    winners: np.ndarray,
+    mean: np.ndarray,
+    rstd: np.ndarray,
+    start: int,
+    stop: int,
+) -> None:
+    """``channel_norm``, of which only the maxima of adjacent windows of 2 x 2 are written."""
+    plane = np.empty(x.shape[2], x.dtype)
+    lines = plane.reshape(2 * out.shape[2], 2 * out.shape[3])
+    for c in range(start, stop):
+        r = 1.0 / np.sqrt(squares[c] / (x.shape[0] * x.shape[2]) + eps)
+        mean[c], rstd[c] = moments[c], r
+        for n in range(len(x)):
+            _normalized(x[n, c], moments[c], r * w[c], b[c], plane)
+            max_in_pairs(lines, out[n, c], winners[n, c])
+
+
+@njit(error_model="numpy", fastmath={"contract"})
+def _channel_backward(
+    dy: np.ndarray, at: int, x: np.ndarray, c: int, m: float, r: float, w: float, dx: np.ndarray
+) -> tuple[float, float]:
+    """Compute dx for a channel, from channel ``at`` of dy; return its elements of dw and db."""
+    count = x.shape[0] * x.shape[2]
+    of_dy = 0.0
+    for n in range(len(x)):
+        of_dy += _sum(dy[n, at])
+    of_products = 0.0
+    for n in range(len(x)):  # sum of deviations, which corrects the rounding error of m
+        of_products += _dot_centred(dy[n, at], of_dy / count, x[n, c], np.float64(m))
+    dw = of_products * r
+    factor, level, along = f(w * r), f(of_dy / count), f(dw / count * r)
+    slope = dw / count * r
+    for n in range(len(x)):
+        d, g, z = dx[n, c], dy[n, at], x[n, c]
+        if r > _SMALL:
+            for j in range(len(d)):
+                d[j] = like(factor * (wide(g[j]) - level - (wide(z[j]) - m) * along), d)
+        else:
+            for j in range(len(d)):
+                d[j] = like(f(factor * (wide(g[j]) - level - (np.float64(wide(z[j])) - m) * slope)), d)
+    return dw, of_dy
 
 
 @shared("contract")
@@ -285,24 +341,28 @@ def channel_norm_backward(
     start: int,
     stop: int,
 ) -> None:
-    count = x.shape[0] * x.shape[2]
     for c in range(start, stop):
-        m, r = mean[c], rstd[c]
-        of_dy = 0.0
+        dw[c], db[c] = _channel_backward(dy, c, x, c, mean[c], rstd[c], w[c], dx)
+
+
+@shared("contract")
+def channel_norm_max_backward(
+    x: np.ndarray,
+    g: np.ndarray,
+    winners: np.ndarray,
+    mean: np.ndarray,
+    rstd: np.ndarray,
+    w: np.ndarray,
+    dx: np.ndarray,
+    dw: np.ndarray,
+    db: np.ndarray,
+    start: int,
+    stop: int,
+) -> None:
+    """``channel_norm_backward`` for the maxima of ``channel_norm_max`` with the cotangent g."""
+    dy = np.empty((len(x), 1, x.shape[2]), x.dtype)
+    lines = dy.reshape(len(x), 2 * g.shape[2], 2 * g.shape[3])
+    for c in range(start, stop):
         for n in range(len(x)):
-            of_dy += _sum(dy[n, c])
-        of_products = 0.0
-        for n in range(len(x)):  # sum of deviations, which corrects the rounding error of m
-            of_products += _dot_centred(dy[n, c], of_dy / count, x[n, c], np.float64(m))
-        dw[c] = of_products * r
-        db[c] = of_dy
-        factor, level, along = f(w[c] * r), f(of_dy / count), f(dw[c] / count * r)
-        slope = dw[c] / count * r
-        for n in range(len(x)):
-            d, g, z = dx[n, c], dy[n, c], x[n, c]
-            if r > _SMALL:
-                for j in range(len(d)):
-                    d[j] = like(factor * (wide(g[j]) - level - (wide(z[j]) - m) * along), d)
-            else:
-                for j in range(len(d)):
-                    d[j] = like(f(factor * (wide(g[j]) - level - (np.float64(wide(z[j])) - m) * slope)), d)
+            place_in_pairs(g[n, c], winners[n, c], lines[n])
+        dw[c], db[c] = _channel_backward(dy, 0, x, c, mean[c], rstd[c], w[c], dx)

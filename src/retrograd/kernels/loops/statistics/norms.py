@@ -139,6 +139,27 @@ class Channels:
         shape = (1, channels) + (1,) * (x.ndim - 2)
         return out, mean.reshape(shape), rstd.reshape(shape)
 
+    def maxima(
+        self, x: Array, w: Array | None, b: Array | None, eps: float, moments: tuple[Array, Array] | None
+    ) -> tuple[Array, Array, Array, Array]:
+        """Return the maxima of adjacent 2 x 2 windows of the result, their winners, the mean and 1 / deviation."""
+        channels, shape = x.shape[1], (*x.shape[:2], x.shape[2] // 2, x.shape[3] // 2)
+        out, winners = empty(shape, x.dtype), empty(shape, np.uint8)
+        mean, rstd = np.empty(channels, np.float32), np.empty(channels, np.float32)
+        given = *(moments or channel_moments(x)), float(eps), _or(w, 1, channels), _or(b, 0, channels)
+        _over_channels("channel_norm_max", x, *given, _bits(out), winners, mean, rstd)
+        return out, winners, mean.reshape(1, channels, 1, 1), rstd.reshape(1, channels, 1, 1)
+
+    def maxima_backward(
+        self, g: Array, winners: Array, x: Array, w: Array | None, mean: Array, rstd: Array
+    ) -> tuple[Array, Array, Array]:
+        """Return the gradients of x, weight and bias from the cotangent of ``maxima``."""
+        channels, dx = x.shape[1], empty(x.shape, x.dtype)
+        dw, db = np.empty(channels), np.empty(channels)
+        args = mean.ravel(), rstd.ravel(), _or(w, 1, channels), _planes(dx), dw, db
+        _over_channels("channel_norm_max_backward", x, _bits(g), winners, *args)
+        return dx, dw.astype(np.float32), db.astype(np.float32)
+
     def normalize_backward(self, dy: Any, x: Array, w: Array, mean: Any, rstd: Any) -> tuple[Any, Any, Any]:
         channels, dx = x.shape[1], empty(x.shape, x.dtype)
         dw, db = np.empty(channels), np.empty(channels)
@@ -174,10 +195,13 @@ def channel_sums(x: Array) -> Any:
     return out
 
 
-def _planes(x: Array) -> Any:
+def _bits(x: Array) -> Array:
+    return x.view(np.uint16) if x.itemsize == 2 else x
+
+
+def _planes(x: Array) -> Array:
     shape = x.shape
-    planes = x if len(shape) == 3 else x.reshape(*shape[:2], prod(shape[2:]))
-    return planes.view(np.uint16) if x.itemsize == 2 else planes
+    return _bits(x if len(shape) == 3 else x.reshape(*shape[:2], prod(shape[2:])))
 
 
 def _over_channels(name: str, x: Array, *args: Any) -> None:

@@ -37,6 +37,7 @@ RELU = unary(
     compiled="fE",
     halves=_relu_forward,
 )
+RELU.clips_by = KEEP_WHERE_NOT_ZERO
 
 
 @operator(direct=True, inplace=RELU, raises="bools or complex")

@@ -360,9 +360,11 @@ def _fused(name: str) -> Primitive:
         bfloat16="first",
     )
     operator.cheap = name in ("layer_norm", "rms_norm")
+    BACKWARD[operator] = kernel
     return operator
 
 
+BACKWARD: dict[Primitive, Primitive] = {}  # the backward kernel of each operator
 LAYER_NORM = _fused("layer_norm")
 RMS_NORM = _fused("rms_norm")
 GROUP_NORM = _fused("group_norm")

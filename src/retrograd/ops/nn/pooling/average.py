@@ -15,6 +15,7 @@ import numpy as np
 from ....core.arrays import Array
 from ....core.arrays.devices import array_module
 from ....core.arrays.dtypes import FLOATING
+from ....core.arrays.summation import accurate_sum
 from ....core.errors import describe
 from ....core.graph.primitive import Primitive, apply, operand
 from ....core.tensor.tensor import Tensor, new_tensor
@@ -44,14 +45,16 @@ def _splits(window: Window, axis: int) -> bool:
 def _window_sum(x: Array, window: Window) -> Array:
     xp = array_module(x)
     if window.is_partition and prod(window.out) == 1:
-        return x.reshape((*x.shape[:2], prod(window.size))).sum(axis=2).reshape((*x.shape[:2], *window.out))
+        planes = x.reshape((*x.shape[:2], prod(window.size)))
+        total: Any = accurate_sum(planes, (2,)) if x.dtype.kind in FLOATING else planes.sum(axis=2)
+        return total.reshape((*x.shape[:2], *window.out))
     for axis in reversed(range(len(window.size))):
         place, ndim = axis + 2, x.ndim
         before, after = x.shape[:place], x.shape[place + 1 :]
         if _splits(window, axis):
             x = x.reshape((*before, window.out[axis], window.kernel[axis], *after)).sum(axis=place + 1)
             continue
-        total: Any = None
+        total = None
         for _, places, reads in axis_taps(window, axis):
             source = x[along(place, reads, ndim)]
             if total is None:
