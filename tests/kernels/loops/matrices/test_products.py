@@ -295,6 +295,21 @@ def test_smaller_products_pack_one_factor_however_both_lie(monkeypatch, dtype, m
     assert (products.dot(x[:33], turned(y)) == found[0][:33]).all()
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("m", "k", "n"), [(8, 300, 300), (30, 768, 128), (33, 200, 500), (500, 200, 17)])
+def test_thin_products_are_tiles_if_the_second_factor_need_not_be_packed(monkeypatch, dtype, m, k, n):
+    if width() != products.WIDE:
+        pytest.skip("registers are too short")
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((m, k)).astype(dtype), rng.standard_normal((k, n)).astype(dtype)
+    found = [smaller_product(monkeypatch, dtype, left, y, products.PACKED) for left in ways(x)]
+    assert (found[0] == found[1]).all()
+    how = products.prepared(turned(x[:, :200]), turned(y[:200]))[2][6]
+    assert how in (products.WHOLE, products.SINGLY)
+    narrow = products.prepared(turned(np.ones((1000, 300), dtype)), np.ones((300, 7), dtype))
+    assert narrow[2][6] in (products.WHOLE, products.SINGLY)
+
+
 @pytest.mark.skipif(not denormals.flushes(), reason="products flush on x86 only")
 def test_smaller_products_flush_and_hand_on_nan():
     if width() != products.WIDE:

@@ -212,8 +212,10 @@ def smaller(m: int, k: int, n: int, x_turned: bool, y_turned: bool, kind: str) -
     if _vectors_are_wide() and k <= SHALLOW and shortest >= ROWS and not y_turned:
         length, other, block = (m, n, ROWS) if by_rows(m, n, STRAIGHT) else (n, m, COLUMNS)
         return -(-length // block), -(-FINEST // (4 * block * k * other)), block, 1, STRAIGHT
-    packing_is_dear = x_turned or kind == "d" and not y_turned
-    if _vectors_are_wide() and shortest >= (NARROW if packing_is_dear else THIN):
+    thinnest = THIN if y_turned else ROWS  # a factor that is not turned is rarely packed
+    if x_turned and (y_turned or n * (4 if kind == "f" else 8) < WIDE):
+        thinnest = NARROW
+    if _vectors_are_wide() and shortest >= thinnest:
         block = ROWS if m >= n or y_turned else COLUMNS
         return -(-longest // block), 1, block, 1, PACKED  # each part packs its factor
     block = small_block(shortest, k, y_turned and not x_turned) if kind == "f" and not always_packs() else 0
