@@ -306,6 +306,8 @@ def test_thin_products_are_tiles_if_the_second_factor_need_not_be_packed(monkeyp
     assert (found[0] == found[1]).all()
     how = products.prepared(turned(x[:, :200]), turned(y[:200]))[2][6]
     assert how in (products.WHOLE, products.SINGLY)
+    deep = products.prepared(turned(np.ones((10, 512), dtype)), np.ones((512, 1024), dtype))
+    assert deep[2][6] in (products.WHOLE, products.SINGLY)
     narrow = products.prepared(turned(np.ones((1000, 300), dtype)), np.ones((300, 7), dtype))
     assert narrow[2][6] in (products.WHOLE, products.SINGLY)
 
