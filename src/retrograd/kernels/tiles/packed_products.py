@@ -1,4 +1,4 @@
-"""Products of packed matrices, for matrices that fit in the cache or are multiplied several times.
+"""Products of packed matrices, for matrices that are multiplied several times or exceed the cache.
 
 A packed matrix consists of panels of two or three vector registers of columns, in the order in which tiles
 (``tiles.py``) read them. A matrix is *turned* if its transpose is given.
@@ -19,14 +19,13 @@ from ..runtime.thread_protocol import shared
 from .tiles import (
     BYTES,
     HALF,
-    LINE,
     MOST,
     ROWS,
     WORD,
     address_of,
     first_lanes,
     masked_load,
-    prefetch,
+    product_at,
     real_of,
     size_of,
     strip,
@@ -34,10 +33,8 @@ from .tiles import (
 
 _DEPTH = 1536  # bytes of a panel's column that are multiplied at once
 _TOGETHER = 64  # number of rows of the result that are computed from each panel before the rows below
-_TILES = 8  # number of tiles whose turned rows are gathered at once
 _ABREAST = 2  # number of panels that are packed on the stack at a time
-# The number of cache lines of turned rows to prefetch: the processor prefetches no lines a page or more apart.
-_AHEAD = 16
+_UNPACKED = 3 << 18  # maximum number of bytes of a factor's rows that are multiplied at once without packing
 
 
 @_compiled()
@@ -92,40 +89,29 @@ def turner(lanes_of):
 _turn = turner(lambda size: BYTES // size)
 
 
-def _mover(bytes_of, abreast=1):
-    """Return ``move(count, source, step, out, out_step, apart, number)``, which copies ``count`` vectors.
-
-    With ``abreast``, it copies that many adjacent vectors each time, ``apart`` bytes apart in ``out``, and prefetches.
-    """
+def _mover(bytes_of):
+    """Return ``move(count, source, step, out, out_step, number)``, which copies ``count`` vectors."""
 
     @intrinsic
-    def move(typing_context, count, source, step, out, out_step, apart, number):
+    def move(typing_context, count, source, step, out, out_step, number):
         def generate(context, builder, signature, arguments):
-            count, source, step, out, out_step, apart, _ = arguments
+            count, source, step, out, out_step, _ = arguments
             size = number.bitwidth // 8
-            wide = bytes_of(size)
-            vector = ir.VectorType(real_of(context, number), wide // size).as_pointer()
-            further = builder.mul(step, WORD(_AHEAD))
+            vector = ir.VectorType(real_of(context, number), bytes_of(size) // size).as_pointer()
             with cgutils.for_range(builder, count) as loop:
-                at, to = [
-                    builder.add(begin, builder.mul(distance, loop.index))
+                here, there = [
+                    builder.inttoptr(builder.add(begin, builder.mul(distance, loop.index)), vector)
                     for begin, distance in ((source, step), (out, out_step))
                 ]
-                for place in range(0, wide * abreast if abreast > 1 else 0, LINE):
-                    prefetch(builder, builder.add(builder.add(at, further), WORD(place)), 0)
-                for number_beside in range(abreast):
-                    here = builder.inttoptr(builder.add(at, WORD(wide * number_beside)), vector)
-                    there = builder.inttoptr(builder.add(to, builder.mul(apart, WORD(number_beside))), vector)
-                    builder.store(builder.load(here, align=size), there, align=size)
+                builder.store(builder.load(here, align=size), there, align=size)
             return context.get_dummy_value()
 
-        return types.void(*[types.int64] * 6, number), generate
+        return types.void(*[types.int64] * 5, number), generate
 
     return move
 
 
 _move, _move_number = _mover(lambda size: BYTES), _mover(lambda size: size)
-_move_rows, _move_tiles = [_mover(lambda size: ROWS * size, abreast) for abreast in (1, _TILES)]
 
 
 @intrinsic
@@ -160,14 +146,14 @@ def _pack(matrix, step, turned, depth, columns, out, low, high, like):
                 k += lanes
             while k < depth:
                 _fill(source, 0, to + k * across, like)
-                _move_number(live, source + k * size, step, to + k * across, size, 0, like)
+                _move_number(live, source + k * size, step, to + k * across, size, like)
                 k += 1
             continue
         source, done = matrix + number * step, 0
         while done < vectors:
             _, count = _panel(done, vectors)
             to, there = out + (done * depth + number * count) * BYTES, min(count, whole - done)
-            _move(there, source + done * BYTES, BYTES, to, BYTES, 0, like)
+            _move(there, source + done * BYTES, BYTES, to, BYTES, like)
             if there < count:
                 at = (done + there) * BYTES
                 _fill(source + at, columns - whole * lanes, to + there * BYTES, like)
@@ -193,18 +179,6 @@ def packed(matrix, turned, depth, columns, factor):
         for j in range(out.size):
             out[j] *= factor
     return out
-
-
-@_compiled()
-def panels_of(matrix, turned, low, high):
-    """Return the panels of the columns ``low`` to ``high`` of a matrix, possibly turned."""
-    size, step = matrix.itemsize, matrix.strides[0]
-    depth, lanes = matrix.shape[1] if turned else len(matrix), BYTES // size
-    vectors = (high - low + lanes - 1) // lanes
-    panels = np.empty((depth * vectors + 1) * lanes, matrix.dtype)
-    at, units = address_of(matrix) + low * (step if turned else size), vectors if turned else depth
-    _pack(at, step, turned, depth, high - low, _room(panels), 0, units, panels.dtype.type(0))
-    return panels
 
 
 @shared()
@@ -242,49 +216,62 @@ def multiply(a, panels, depth, columns, out, add):
     _multiply(rows, inner, at, down, along, ROWS * down, panels_at, vectors, depth, 0, columns, to, step, added)
 
 
+@_compiled()
+def _piece(depth, size):
+    """Return the length of equal pieces of the inner dimension, for which a panel stays in the cache."""
+    piece = -(-depth // -(-depth * size // _DEPTH))
+    return piece + -piece % 8
+
+
 @routine
-def _gather(lines, step, depth, rows, out, like):
-    """Pack turned rows for tiles: for each tile, the first number of each row, then the second, and so on."""
-    size = size_of(like)
-    wide, i = ROWS * size, 0
-    while i + _TILES * ROWS <= rows:
-        _move_tiles(depth, lines + i * size, step, out + i * depth * size, wide, wide * depth, like)
-        i += _TILES * ROWS
-    while i + ROWS <= rows:
-        _move_rows(depth, lines + i * size, step, out + i * depth * size, wide, 0, like)
-        i += ROWS
-    if i < rows:
-        for k in range(depth):
-            to = out + i * depth * size + k * wide
-            _move_number(rows - i, lines + k * step + i * size, size, to, size, 0, like)
+def _unpacked_product(rows, depth, columns, a, down, along, b, b_step, out, out_step, added):
+    """``product_at`` in pieces of the inner dimension and blocks of rows."""
+    piece, one = _piece(depth, size_of(added)), type(added)(1)
+    for top in range(0, rows, _TOGETHER):
+        for k in range(0, depth, piece):
+            at, times = a + top * down + k * along, added if k == 0 else one
+            some, inner, to = min(_TOGETHER, rows - top), min(piece, depth - k), out + top * out_step
+            product_at(some, inner, columns, at, down, along, b + k * b_step, b_step, to, out_step, times)
 
 
 @_compiled()
-def multiply_large(a, turned, panels, out, first, last, low, high, added):
-    """Compute rows ``first`` to ``last``, columns ``low`` to ``high``, of ``out = a @ m + added * out``.
+def panels_of(matrix, turned, low, high):
+    """Return the panels of the columns ``low`` to ``high`` of a matrix, possibly turned.
 
-    ``a`` may be turned. The inner dimension is processed in equal pieces, for which a panel stays in the cache while
-    it is multiplied by a block of rows.
+    Return no panels if tiles should read the matrix itself: pieces of its rows fit in the cache.
+    """
+    size, step = matrix.itemsize, matrix.strides[0]
+    depth, lanes = matrix.shape[1] if turned else len(matrix), BYTES // size
+    if not turned and _piece(depth, size) * step <= _UNPACKED:
+        return np.empty(0, matrix.dtype)
+    vectors = (high - low + lanes - 1) // lanes
+    panels = np.empty((depth * vectors + 1) * lanes, matrix.dtype)
+    at, units = address_of(matrix) + low * (step if turned else size), vectors if turned else depth
+    _pack(at, step, turned, depth, high - low, _room(panels), 0, units, panels.dtype.type(0))
+    return panels
+
+
+@_compiled()
+def multiply_large(a, turned, b, panels, out, first, last, low, high, added):
+    """Compute rows ``first`` to ``last``, columns ``low`` to ``high``, of ``out = a @ b + added * out``.
+
+    ``a`` may be turned; ``b`` is read only if ``panels_of`` has returned no panels. The inner dimension is processed
+    in equal pieces, each of which is multiplied by a block of rows.
     """
     size, one = out.itemsize, type(added)(1)
     depth, columns = a.shape[0] if turned else a.shape[1], high - low
-    vectors = -(-columns * size // BYTES)
-    piece = -(-depth // -(-depth * size // _DEPTH))
-    piece += -piece % 8
-    gathered = np.empty((_TOGETHER + ROWS) * piece if turned else 1, out.dtype)
-    a_at, a_step, panels_at = address_of(a), a.strides[0], _room(panels)
-    step, down, along = out.strides[0], a_step, size
-    if turned:
-        down, along = size, ROWS * size
-    for top in range(first, last, _TOGETHER):
-        rows, to = min(_TOGETHER, last - top), address_of(out) + top * step + low * size
+    step, a_step, panels_at = out.strides[0], a.strides[0], _room(panels)
+    down, along = (size, a_step) if turned else (a_step, size)
+    a_at, out_at = address_of(a) + first * down, address_of(out) + first * step + low * size
+    if panels.size == 0:
+        b_at, b_step = address_of(b) + low * size, b.strides[0]
+        _unpacked_product(last - first, depth, columns, a_at, down, along, b_at, b_step, out_at, step, added)
+        return
+    piece, vectors, apart = _piece(depth, size), -(-columns * size // BYTES), ROWS * down
+    for top in range(0, last - first, _TOGETHER):
+        rows, to = min(_TOGETHER, last - first - top), out_at + top * step
         for k in range(0, depth, piece):
-            inner, times = min(piece, depth - k), added if k == 0 else one
-            if turned:
-                at, apart = address_of(gathered), inner * ROWS * size  # this use of the array keeps it alive in Numba
-                _gather(a_at + k * a_step + top * size, a_step, inner, rows, at, added)
-            else:
-                at, apart = a_at + top * down + k * size, ROWS * down
+            inner, times, at = min(piece, depth - k), added if k == 0 else one, a_at + top * down + k * along
             _multiply(rows, inner, at, down, along, apart, panels_at, vectors, depth, k, columns, to, step, times)
 
 
@@ -305,7 +292,7 @@ def _memory(size):
 
 
 _panels_memory = _memory(_ABREAST * MOST * BYTES * _DEPTH // 4)
-_lines_memory, _block_memory = _memory((_TOGETHER + ROWS) * _DEPTH), _memory(_TOGETHER * _ABREAST * MOST * BYTES)
+_block_memory = _memory(_TOGETHER * _ABREAST * MOST * BYTES)
 
 
 @routine
@@ -319,27 +306,30 @@ def _turn_all(source, step, rows, columns, out, out_step, like):
             _turn(source + i * step + j * size, step, out + j * out_step + i * size, out_step, like)
             j += lanes
         while j < columns:
-            _move_number(count, source + i * step + j * size, step, out + j * out_step + i * size, size, 0, like)
+            _move_number(count, source + i * step + j * size, step, out + j * out_step + i * size, size, like)
             j += 1
         i += count
 
 
 @routine
 def packed_product_at(rows, inner, columns, a, a_step, a_turned, b, b_step, b_turned, out, out_step, added):
-    """``tiles.product_at`` for factors that may be turned; one of them is packed, some panels at a time.
+    """``tiles.product_at`` for factors that may be turned; if necessary, one of them is packed, some panels at a time.
 
     The result does not depend, to the last bit, on which factor is packed and on how the result is divided.
     """
     size, one = size_of(added), type(added)(1)
-    panels, lines, block = _panels_memory(), _lines_memory(), _block_memory()
+    panels, block, piece = _panels_memory(), _block_memory(), _piece(inner, size)
+    if not b_turned and piece * b_step <= _UNPACKED:
+        down, along = (size, a_step) if a_turned else (a_step, size)
+        _unpacked_product(rows, inner, columns, a, down, along, b, b_step, out, out_step, added)
+        return
     out_turned = rows < columns if b_turned else columns < rows and a_turned != 0
     if out_turned:  # compute the transposed result: fewer rows are packed, and the other factor's rows are contiguous
         rows, columns, a, a_step, b, b_step = columns, rows, b, b_step, a, a_step
         a_turned, b_turned = 1 - b_turned, 1 - a_turned
-    piece = -(-inner // -(-inner * size // _DEPTH))
-    piece += -piece % 8
     lanes, far = BYTES // size, _ABREAST * MOST * BYTES
-    down, along = (size, ROWS * size) if a_turned else (a_step, size)
+    down, along = (size, a_step) if a_turned else (a_step, size)
+    apart = ROWS * down
     for low in range(0, columns, far // size):
         wide = min(far // size, columns - low)
         vectors = -(-wide // lanes)
@@ -351,11 +341,7 @@ def packed_product_at(rows, inner, columns, a, a_step, a_turned, b, b_step, b_tu
                 _pack(b + k * b_step + low * size, b_step, 0, depth, wide, panels, 0, depth, added)
             for top in range(0, rows, _TOGETHER):
                 some = min(_TOGETHER, rows - top)
-                if a_turned:
-                    at, apart = lines, depth * ROWS * size
-                    _gather(a + k * a_step + top * size, a_step, depth, some, lines, added)
-                else:
-                    at, apart = a + top * a_step + k * size, ROWS * a_step
+                at = a + top * down + k * along
                 to, step = out + top * out_step + low * size, out_step
                 if out_turned:
                     there, to, step = out + low * out_step + top * size, block, far

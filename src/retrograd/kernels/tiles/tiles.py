@@ -208,7 +208,7 @@ def tile_of(rows, vectors, whole=True, between=None, wide=BYTES):
 
 
 _three, _three_row = tile_of(ROWS, 3), tile_of(1, 3)
-_three_packed, _three_gathered = tile_of(ROWS, 3, True, 1), tile_of(ROWS, 3, True, ROWS)
+_three_packed = tile_of(ROWS, 3, True, 1)
 _one_part, _two_part, _three_part = [tile_of(ROWS, vectors, False) for vectors in range(1, MOST + 1)]
 _one_row_part, _two_row_part, _three_row_part = [tile_of(1, vectors, False) for vectors in range(1, MOST + 1)]
 
@@ -250,8 +250,6 @@ def strip(rows, a, down, along, apart, b, across, inner, out, out_step, added, c
         if wide:
             if whole and across == MOST * BYTES and along == size_of(added):
                 _three_packed(a, down, along, b, across, inner, out, out_step, added, live, ahead, ahead_step)
-            elif whole and across == MOST * BYTES and along == ROWS * size_of(added):
-                _three_gathered(a, down, along, b, across, inner, out, out_step, added, live, ahead, ahead_step)
             elif whole:
                 _three(a, down, along, b, across, inner, out, out_step, added, live, ahead, ahead_step)
             else:
@@ -284,7 +282,8 @@ def product_at(rows, inner, columns, a, down, along, b, across, out, out_step, a
     lanes = BYTES // size_of(added)
     apart = ROWS * down
     while columns > 0:
-        count = min(MOST, (columns + lanes - 1) // lanes)
+        count = (columns + lanes - 1) // lanes
+        count = 2 if count == 4 else min(MOST, count)  # two tiles of two vectors are faster than three and one
         live = min(lanes, columns - (count - 1) * lanes)
         strip(rows, a, down, along, apart, b, across, inner, out, out_step, added, count, live, b, 1)
         columns, b, out = columns - count * lanes, b + count * BYTES, out + count * BYTES

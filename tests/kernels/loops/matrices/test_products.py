@@ -9,7 +9,7 @@ import retrograd as rg
 from retrograd import kernels
 from retrograd.kernels.loops.elements import ufuncs
 from retrograd.kernels.loops.matrices import products
-from retrograd.kernels.runtime import blas_address, denormals, library, threads
+from retrograd.kernels.runtime import blas_address, denormals, library, result_arrays, threads
 from retrograd.kernels.runtime.loop_calls import Loop
 from retrograd.kernels.tiles.vector_width import width
 
@@ -151,6 +151,43 @@ def test_packed_products_are_numpys_whatever_their_sizes(monkeypatch, dtype, m, 
             assert (total[m] == 1).all()  # nothing below it was written
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("least", [0, 1 << 23])
+def test_products_at_the_borders_of_tiles_are_numpys_for_any_number_of_threads(monkeypatch, dtype, least):
+    tiled(monkeypatch, least)
+    rng = np.random.default_rng(0)
+    borders = np.array([1, 7, 8, 47, 48, 49, 63, 64, 65, 127, 128, 129])
+    tolerance = 1e-10 if dtype == np.float64 else 1e-4
+    for m, k, n in np.stack([borders, np.roll(borders, 5), np.roll(borders, 2)], 1).tolist() + [(64, 65, 128)]:
+        x, y = rng.standard_normal((m, k)).astype(dtype), rng.standard_normal((k, n)).astype(dtype)
+        wanted = x.astype(float) @ y.astype(float)
+        for left in ways(x):
+            for right in ways(y):
+                found = []
+                for number in (1, 2, 3):
+                    monkeypatch.setattr(products, "count", lambda number=number: number)
+                    out = np.full((m, n), np.nan, dtype)
+                    found.append(result_arrays.into((out,), products.dot, left, right))
+                    if m * k * n >= products.SEVERAL and 1 not in (m, n):
+                        assert found[-1] is out
+                np.testing.assert_allclose(found[0], wanted, rtol=tolerance, atol=tolerance)
+                assert all((one == found[0]).all() for one in found[1:])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("m", "k", "n"), [(70, 384, 512), (70, 384, 513), (129, 384, 700), (65, 65, 3100)])
+def test_a_product_is_the_same_whether_its_second_factor_is_packed_or_not(dtype, m, k, n):
+    if width() != products.WIDE:
+        pytest.skip("registers are too short")
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((m, k)).astype(dtype), rng.standard_normal((k, n)).astype(dtype)
+    assert products.prepared(x, y)[2][6] == products.TILES
+    found = [products.dot(left, right) for left in ways(x) for right in ways(y)]
+    np.testing.assert_allclose(found[0], x.astype(float) @ y, rtol=1e-4, atol=1e-4)
+    assert all((one == found[0]).all() for one in found[1:])
+    assert (products.dot(x, np.ascontiguousarray(y[:, :64])) == found[0][:, :64]).all()
+
+
 def test_a_row_of_a_packed_product_does_not_depend_on_the_rows_beside_it_nor_on_the_threads(monkeypatch):
     tiled(monkeypatch)
     rng = np.random.default_rng(0)
@@ -245,7 +282,7 @@ def test_shallow_products_read_their_factors_as_they_lie(monkeypatch, dtype, m, 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
-    ("m", "k", "n"), [(64, 784, 128), (128, 784, 65), (67, 133, 131), (66, 1600, 67), (200, 129, 200)]
+    ("m", "k", "n"), [(64, 784, 128), (128, 784, 65), (67, 133, 131), (66, 1600, 67), (200, 129, 200), (64, 192, 680)]
 )
 def test_smaller_products_pack_one_factor_however_both_lie(monkeypatch, dtype, m, k, n):
     if width() != products.WIDE:
@@ -256,6 +293,23 @@ def test_smaller_products_pack_one_factor_however_both_lie(monkeypatch, dtype, m
     assert all((one == found[0]).all() for one in found)
     assert (products.dot(x[:64], y) == found[0][:64]).all()  # a row does not depend on the rows beside it
     assert (products.dot(x[:33], turned(y)) == found[0][:33]).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("m", "k", "n"), [(8, 300, 300), (30, 768, 128), (33, 200, 500), (500, 200, 17)])
+def test_thin_products_are_tiles_if_the_second_factor_need_not_be_packed(monkeypatch, dtype, m, k, n):
+    if width() != products.WIDE:
+        pytest.skip("registers are too short")
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((m, k)).astype(dtype), rng.standard_normal((k, n)).astype(dtype)
+    found = [smaller_product(monkeypatch, dtype, left, y, products.PACKED) for left in ways(x)]
+    assert (found[0] == found[1]).all()
+    how = products.prepared(turned(x[:, :200]), turned(y[:200]))[2][6]
+    assert how in (products.WHOLE, products.SINGLY)
+    deep = products.prepared(turned(np.ones((10, 512), dtype)), np.ones((512, 1024), dtype))
+    assert deep[2][6] in (products.WHOLE, products.SINGLY)
+    narrow = products.prepared(turned(np.ones((1000, 300), dtype)), np.ones((300, 7), dtype))
+    assert narrow[2][6] in (products.WHOLE, products.SINGLY)
 
 
 @pytest.mark.skipif(not denormals.flushes(), reason="products flush on x86 only")

@@ -70,7 +70,7 @@ def parts(x, x_turned, y, y_turned, out, block, how, taken, cuts, start, stop, t
                 panels = panels_of(y, y_turned, low, high)
                 while block < len(cuts) - 1:
                     first, last = cuts[block], cuts[block + 1]
-                    multiply_large(x, x_turned, panels, out, first, last, low, high, times)
+                    multiply_large(x, x_turned, y, panels, out, first, last, low, high, times)
                     over(given, out, first, last, low, high)
                     block = add(rest, 1)
         return

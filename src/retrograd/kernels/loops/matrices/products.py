@@ -30,6 +30,9 @@ STACKED = 1 << 21  # minimum number of multiplications of a stack of products fo
 BLOCK = 48  # rows or columns in a block of the result: a multiple of the tile sizes of BLAS's inner loops
 SMALL = 1_000_000  # maximum number of multiplications for which OpenBLAS does not pack
 THIN, SKINNY = 32, 128  # smaller side of the result: up to THIN packing is never worthwhile, up to SKINNY sometimes
+# Tiles read a factor without packing if the part that is multiplied at once, up to ``DEEP`` bytes of each column, has
+# at most ``UNPACKED`` bytes (``tiles/packed_products.py``).
+UNPACKED, DEEP = 3 << 18, 1536
 LIGHT = 10_000  # skinny results are packed only for more multiplications per element along the longer axis
 TILED = 1 << 23  # register tiles of shared packed factors are used for more multiplications
 NARROW = 64  # minimum of rows, columns and inner length for which register tiles are used
@@ -38,7 +41,7 @@ SHALLOW = 128  # maximum inner length for which products below TILED need no pac
 TALL = 64
 WIDE = 64  # bytes of the vector registers with which tiles beat BLAS; processors with them have 32 registers
 ALONE = 1 << 19  # number of elements that a thread packs at once
-ROWS, COLUMNS = 8, 48  # a thread computes a multiple of this many rows and columns of the result
+ROWS, COLUMNS = 8, 16  # a thread computes a multiple of this many rows and columns of the result
 FINEST = 1 << 19  # minimum number of multiplications per thread
 WHOLE, SINGLY = 0, 1  # multiply a part by BLAS: in one call, or in one call per block
 TILES, STRAIGHT, PACKED = 2, 3, 4  # multiply by register tiles: shared packed, unpacked, or separately packed factors
@@ -212,8 +215,11 @@ def smaller(m: int, k: int, n: int, x_turned: bool, y_turned: bool, kind: str) -
     if _vectors_are_wide() and k <= SHALLOW and shortest >= ROWS and not y_turned:
         length, other, block = (m, n, ROWS) if by_rows(m, n, STRAIGHT) else (n, m, COLUMNS)
         return -(-length // block), -(-FINEST // (4 * block * k * other)), block, 1, STRAIGHT
-    packing_is_dear = x_turned or kind == "d" and not y_turned
-    if _vectors_are_wide() and shortest >= (NARROW if packing_is_dear else THIN):
+    size = 4 if kind == "f" else 8
+    thinnest = NARROW if x_turned or kind == "d" and not y_turned else THIN
+    if not y_turned and min(k * size, DEEP) * n <= UNPACKED and not (x_turned and n * size < WIDE):
+        thinnest = ROWS  # nothing is packed
+    if _vectors_are_wide() and shortest >= thinnest:
         block = ROWS if m >= n or y_turned else COLUMNS
         return -(-longest // block), 1, block, 1, PACKED  # each part packs its factor
     block = small_block(shortest, k, y_turned and not x_turned) if kind == "f" and not always_packs() else 0
