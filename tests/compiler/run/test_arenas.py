@@ -12,7 +12,6 @@ from retrograd.compiler.cpu import machine_code
 from retrograd.compiler.passes import recomputing
 from retrograd.compiler.run import arenas
 from retrograd.nn import functional as F
-from retrograd.ops.nn.activations.smooth import GELU, GELU_TANH, SILU
 from tests.compiler.run.allocations import allocations
 
 pytestmark = pytest.mark.skipif(
@@ -302,42 +301,3 @@ def test_explain_gives_the_plan_and_its_peak(large):
     (entry,) = function.entries
     assert f"an arena of {entry.replay.plan.size / 1024**2:.4g} MiB" in text
     assert "at 0: " in text and ", instructions " in text
-
-
-ACTIVATIONS = {"gelu": nn.GELU, "gelu_tanh": lambda: nn.GELU("tanh"), "silu": nn.SiLU}
-
-
-@pytest.mark.parametrize("name", ACTIVATIONS)
-def test_a_function_and_its_derivative_are_computed_in_one_pass(name, monkeypatch):
-    monkeypatch.setattr(recomputing, "MIN_ARENA", 1)
-    monkeypatch.setattr(recomputing, "MIN_BYTES", 4096)
-    monkeypatch.setattr(recomputing, "MIN_GAIN", -9.0)
-    monkeypatch.setattr(recomputing, "MIN_DISTANCE", 1)
-
-    rg.manual_seed(0)
-    model = nn.Sequential(nn.Linear(64, 256))
-    for _ in range(3):
-        model.extend([nn.Linear(256, 256, bias=False), ACTIVATIONS[name]()])
-
-    def step(x):
-        loss = (model(x) ** 2).mean()
-        return loss.detach(), *rg.autograd.grad(loss, [*model.parameters(), x])
-
-    x, compiled = normal(2, 700, 64).requires_grad_(), rg.compile(step)
-    for _ in range(3):
-        for one, other in zip(compiled(x), step(x), strict=True):
-            np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-5, atol=1e-8)
-    steps = (*compiled.own, *compiled.entries)[0].replay.instructions
-    joined = [step for step in steps if step.name == f"{name}_with_value"]
-    assert len(joined) == 2 and all(step.writes for step in joined)  # the last result is not needed again
-
-
-@pytest.mark.parametrize("name", ACTIVATIONS)
-def test_a_derivative_with_its_value_is_bitwise_that_of_both(name):
-    primitive = {"gelu": GELU, "gelu_tanh": GELU_TANH, "silu": SILU}[name]
-    for size in (4099, 100_000):
-        g, x = normal(3, size).numpy(), 3 * normal(4, size).numpy()
-        x[: size // 2 : 7], x[0] = 40.0, -40.0
-        wanted = primitive.forward(x), primitive.rules[0](g, x)
-        np.testing.assert_array_equal(primitive.with_value(g, x), wanted[0])
-        np.testing.assert_array_equal(g, wanted[1])

@@ -123,7 +123,7 @@ class _Overwriting:
         if any(other.root is root and other is not x for other in step.read):
             return False
         maker = self.maker.get(root)
-        return maker is not None and allocates(self.instructions[maker], root)
+        return maker is not None and _allocates(self.instructions[maker], root)
 
     def _sum(self, index: int, step: Instruction, total: Value) -> Instruction | None:
         """Return an instruction that computes the other argument and adds it to ``total`` in one call."""
@@ -160,7 +160,7 @@ class _Overwriting:
             self.views.setdefault(root, []).append(view)
 
 
-def allocates(step: Instruction, root: Value) -> bool:
+def _allocates(step: Instruction, root: Value) -> bool:
     """Return whether the memory of a result is new in each call."""
     if any(asked.out is not None and step.outs[asked.out] is root for asked in step.asked):
         return True

@@ -79,7 +79,7 @@ class Primitive:
         "batch", "bfloat16", "by_layout", "by_rows", "called", "cheap", "clips_by", "elementwise", "fills", "floats",
         "forward", "halves", "in_place", "inputs", "joint", "jvp", "jvps", "layout", "name", "outputs", "overwrites",
         "piecewise_linear", "plain", "plans", "position", "promote", "residuals", "rules", "shaped", "signals", "ufunc",
-        "variadic", "view", "wide", "with_value", "write", "__weakref__",
+        "variadic", "view", "wide", "write", "__weakref__",
     )  # fmt: skip
 
     def __init__(
@@ -118,7 +118,6 @@ class Primitive:
         self.promote = promote
         self.floats = promote == "float"
         self.elementwise = elementwise
-        self.with_value: Rule | None = None  # of contiguous g and x: returns the result, writes the rule's over g
         self.cheap = elementwise  # whether the result costs little to compute again (``recomputed``)
         self.in_place: InPlace | None = None  # see the module ``in_place``
         self.clips_by: Primitive | None = None  # the mask in the rule of an operator that clips (``passes/maxima``)
@@ -130,7 +129,8 @@ class Primitive:
         if write is None and isinstance(forward, np.ufunc) and forward.nout == 1:
             write, overwrites = partial(_write_ufunc, forward), True
             self.ufunc = silently(forward)
-        self.write, self.overwrites = write, overwrites
+        self.write = write
+        self.overwrites = overwrites
         self.piecewise_linear = piecewise_linear
         if contiguous:
             forward = in_row_major(forward, residuals != "")

@@ -133,10 +133,6 @@ ALWAYS = (
         _loop("elements.basic_loops", name, _HALF, _HALF, _HALF)
         for name in ("keep_where_not_zero", "gelu_backward", "gelu_tanh_backward", "silu_backward")
     ],
-    *[
-        _loop("elements.elementwise_loops", f"{name}_with_value", _FLOATS, _FLOATS, _FLOATS)
-        for name in ("gelu", "gelu_tanh", "silu")
-    ],
     _loop("matrices.product_loops", "bfloat16_rows", _REALS, _HALVES, _REALS),
     _loop("matrices.product_loops", "float16_rows", _REALS, _HALVES, _REALS),
     _loop("matrices.product_loops", "block_rows", _REALS, _BYTES, _HALVES, _REALS),

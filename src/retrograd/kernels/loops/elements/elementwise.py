@@ -56,26 +56,6 @@ def _typed(kind: Callable[[float], object], numbers: Iterable[float]) -> tuple[o
     return tuple([_known(kind, n) if n.__class__ in _PLAIN and n else kind(n) for n in numbers])
 
 
-def with_value(name: str, forward: Reference, backward: Reference) -> Callable[[Array, Array], Array]:
-    """Return a function of g and x that returns ``forward(x)`` and writes ``backward(g, x)`` over g, in one pass.
-
-    Both arrays are float32, contiguous, and of one shape; ``name`` is that of the function in ``elements/``.
-    """
-
-    def compute_both(g: Array, x: Array) -> Array:
-        value = empty(x.shape, x.dtype)
-        try:
-            both = loop("loops.elements.elementwise_loops", f"{name}_with_value")
-            launch(both, x.size, WORTH_SHARING, g.reshape(-1), x.reshape(-1), value.reshape(-1))
-        except LoopMissing:
-            value[...] = forward(x)
-            g[...] = backward(g, x)
-        return value
-
-    compute_both.__name__ = f"{name}_with_value"
-    return compute_both
-
-
 def parameters(function: Any) -> tuple[int, list[str]]:
     """Return the number of arrays of a function of ``elements/``, and the names of the numbers that follow."""
     kinds = {name: kind for name, kind in function.__annotations__.items() if name != "return"}

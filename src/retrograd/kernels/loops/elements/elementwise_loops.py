@@ -11,7 +11,7 @@ from ....elements.activations import activations
 from ....elements.arithmetic import Functions, arithmetic
 from ...runtime.numba_functions import njit
 from ...runtime.thread_protocol import shared
-from .basic_loops import _ACTIVATIONS, _clip
+from .basic_loops import _clip
 from .elementwise import ABSOLUTE, BLOCK, LOGITS, SOFT_MARGIN, SQUARE, parameters
 from .scalar_functions import exp, exp_down, expm1, log1p_down, sigmoid, softplus
 
@@ -202,21 +202,3 @@ rsqrt_backward = _function("rsqrt_backward")
 reciprocal_backward = _function("reciprocal_backward")
 sign = _function("sign")
 abs_backward = _function("abs_backward")
-
-
-def _with_value(name):
-    """``g[j] *= slope(x[j])`` and ``value[j] = function(x[j])``, whose common steps are computed once."""
-    function, slope = _ACTIVATIONS[name], _ACTIVATIONS[f"{name}_slope"]
-
-    def body(g, x, value, start, stop):
-        g, x, value = g[start:stop], x[start:stop], value[start:stop]
-        for j in range(x.size):
-            number = x[j]  # read once: as far as the compiler knows, writing ``value`` may change it
-            value[j] = function(number)
-            g[j] = g[j] * slope(number)
-
-    body.__name__ = f"{name}_with_value"
-    return shared("contract")(body)
-
-
-silu_with_value, gelu_with_value, gelu_tanh_with_value = map(_with_value, ("silu", "gelu", "gelu_tanh"))

@@ -16,7 +16,6 @@ from ....core.graph.primitive import Primitive, apply, apply1, apply2, operand
 from ....core.tensor.mutation import apply_inplace
 from ....core.tensor.tensor import Tensor
 from ....kernels import SEVERAL, mapped
-from ....kernels.loops.elements.elementwise import with_value
 from ...math.arithmetic import ABS, SUB
 from ...math.exponential import SIGMOID
 from ...math.trigonometric import TANH
@@ -35,9 +34,7 @@ def _smooth(name: str, of: str, loop: Loop, backward_loop: Loop) -> Primitive:
     """Return the primitive of the function ``of`` of ``elements/activations.py``, with its compiled loops."""
     slope = in_blocks(widened(RULES[f"{of}_slope"]))
     backward, forward = backward_loop(lambda g, x: g * slope(x)), loop(in_blocks(FUNCTIONS[of]))
-    found = unary(name, in_single(forward), backward, signals=True, compiled="fE", halves=forward)
-    found.with_value = with_value(of, forward, backward)
-    return found
+    return unary(name, in_single(forward), backward, signals=True, compiled="fE", halves=forward)
 
 
 SILU = _smooth("silu", "silu", mapped("silu", SEVERAL, True), mapped("silu_backward", SEVERAL, True))
