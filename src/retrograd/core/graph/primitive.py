@@ -76,10 +76,10 @@ class Primitive:
     """
 
     __slots__ = (
-        "batch", "by_layout", "by_rows", "called", "cheap", "elementwise", "fills", "floats", "forward", "halves",
-        "in_place", "inputs", "joint", "jvp", "jvps", "layout", "name", "narrow", "outputs", "overwrites",
-        "piecewise_linear", "plain", "plans", "position", "promote", "residuals", "rules", "shaped", "signals", "ufunc",
-        "variadic", "view", "wide", "write", "__weakref__",
+        "added", "batch", "by_layout", "by_rows", "called", "cheap", "elementwise", "fills", "floats", "forward",
+        "halves", "in_place", "inputs", "joint", "jvp", "jvps", "layout", "name", "narrow", "of_sum", "outputs",
+        "overwrites", "piecewise_linear", "plain", "plans", "position", "promote", "residuals", "rules", "shaped",
+        "signals", "ufunc", "variadic", "view", "wide", "write", "__weakref__",
     )  # fmt: skip
 
     def __init__(
@@ -115,13 +115,13 @@ class Primitive:
         self.called: Callable[[Rule], Rule] | None = None  # wraps each rule before it is called
         self.joint = vjp
         self.jvp: Rule | None = None  # set for a custom Function that defines forward mode
-        self.promote = promote
-        self.floats = promote == "float"
+        self.promote, self.floats = promote, promote == "float"
         self.elementwise = elementwise
         self.cheap = elementwise  # whether the result costs little to compute again (``recomputed``)
         self.in_place: InPlace | None = None  # see the module ``in_place``
-        self.batch, self.shaped, self.halves = batch, shaped, halves
-        self.by_rows, self.narrow = by_rows, narrow
+        self.of_sum: Rule | None = None  # the forward of ``x + y`` instead of x, see ``compiler/passes/overwriting.py``
+        self.added: Rule | None = None  # the forward that adds its first result to an array
+        self.batch, self.shaped, self.halves, self.by_rows, self.narrow = batch, shaped, halves, by_rows, narrow
         self.view, self.outputs = view, outputs
         self.fills = True  # cotangents of outputs without a gradient are passed as zeros, otherwise as None
         self.residuals = tuple(residuals.split())
