@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ..program import Instruction, Method, Value
 from .expressions import Step, row_major, steps_of
-from .fused_loops import Group, Loop, Sum, as_instruction, dtypes_of, is_number
+from .fused_loops import BLOCK_ELEMENTS, Group, Loop, Sum, as_instruction, dtypes_of, is_number
 from .layouts import Layout, fits
 from .order import dependencies
 
@@ -17,6 +17,8 @@ MAX_ARRAYS = 24  # maximum arrays that a loop reads
 MAX_GROUPS_TRIED = 8  # maximum groups that are tried for an instruction
 MIN_ELEMENTS = 4096  # minimum elements of a loop
 MIN_ROW = 16  # minimum elements of a row for a loop along the row
+# Maximum columns of sums over rows: partial sums of blocks of few rows would take as much memory as the rows.
+MAX_COLUMNS = BLOCK_ELEMENTS // 4
 
 
 class Part:
@@ -89,7 +91,8 @@ def _can_sum(shape: tuple[int, ...], arrays: Sequence[Value], reduced: Sequence[
     last = len(layout.lengths) - 1
     if last < 0 or layout.lengths[-1] < MIN_ROW:
         return False
-    return all(over and (last in over or len(over) == last) for over in map(layout.reduces, reduced))
+    few = layout.lengths[-1] <= MAX_COLUMNS
+    return all(over and (last in over or few and len(over) == last) for over in map(layout.reduces, reduced))
 
 
 class _OpenGroup:

@@ -10,15 +10,20 @@ once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import product
 
-from ..program import Instruction, Value, replaced
+from ...core.graph.recomputed import Pairs, over_cotangent, together
+from ..program import Function, Instruction, Value, replaced
 from ..run.arenas import Plan
 from ..trace.effects import clear_grad, set_grad
+from .expressions import row_major, wrapped
+from .overwriting import allocates, without_sum
 
 MIN_ARENA = 1 << 24  # minimum bytes of an arena: saving memory of smaller arenas is not worth the time
 # The minimum bytes of a result that is computed again.
 MIN_BYTES = 1 << 20
 MIN_GAIN = 0.05  # minimum fraction of the arena that recomputing must save
+MAX_AHEAD = 8  # maximum instructions by which the gradient of the result's inputs is computed earlier
 MIN_DISTANCE = 8  # minimum instructions between the forward readers and the backward readers
 
 
@@ -36,8 +41,10 @@ def recomputed(
     size = Plan(steps, takes, gives, cleared).size
     if size < MIN_ARENA:
         return steps
-    new = _with_copies(steps, places)
-    return new if Plan(new, takes, gives, cleared).size <= (1 - MIN_GAIN) * size else steps
+    new, copies = _with_copies(steps, places)
+    if Plan(new, takes, gives, cleared).size > (1 - MIN_GAIN) * size:
+        return steps
+    return _with_gradients(new, copies, {value.root for value in (*takes, *gives)})
 
 
 def _recompute_before(steps: Sequence[Instruction], takes: Iterable[Value], gives: Iterable[Value]) -> dict[int, int]:
@@ -62,6 +69,7 @@ def _recompute_before(steps: Sequence[Instruction], takes: Iterable[Value], give
                 acting.append(index)
     found: dict[int, int] = {}
     for index, step in enumerate(steps):
+        step = without_sum(step)
         if step.kind != "primitive" or not step.primitive.cheap or step.writes or step.view or step.on_gpu:
             continue
         out = step.outs[0]
@@ -82,12 +90,13 @@ def _recompute_before(steps: Sequence[Instruction], takes: Iterable[Value], give
     return found
 
 
-def _with_copies(steps: Sequence[Instruction], places: dict[int, int]) -> list[Instruction]:
+def _with_copies(steps: Sequence[Instruction], places: dict[int, int]) -> tuple[list[Instruction], list[Instruction]]:
+    """Return the program with results computed again, and the instructions that do so."""
     number = 1 + max(value.index for step in steps for value in (*step.read, *step.outs))
     ahead: dict[int, list[Instruction]] = {}
     again: dict[Value, Value] = {}
     for index, late in places.items():
-        step = steps[index]
+        step = without_sum(steps[index])
         outs = [Value(number + k, out) for k, out in enumerate(step.outs)]
         number += len(outs)
         ahead.setdefault(late, []).append(step.changed(outs=tuple(outs), backward=True))
@@ -102,4 +111,88 @@ def _with_copies(steps: Sequence[Instruction], places: dict[int, int]) -> list[I
             )
             step = step.changed(args=args, kwargs=kwargs)
         made.append(step)
+    return made, [step for steps in ahead.values() for step in steps]
+
+
+def _with_gradients(steps: list[Instruction], copies: Sequence[Instruction], held: set[Value]) -> list[Instruction]:
+    """Return the program with a result and the gradient of its inputs computed in one call, where they can be."""
+    for copy in copies:
+        index = steps.index(copy)
+        for place in range(index + 1, min(index + MAX_AHEAD, len(steps))):
+            gradient = steps[place]
+            if _is_gradient(gradient, copy) and _may_move(gradient, steps[index:place]):
+                both, over = _together(copy, gradient), _over_cotangent(copy, gradient)
+                if over is not None and _may_overwrite(steps, index, place, held):
+                    both, steps = over, _renamed(steps, gradient.outs[0], over.writes[0])
+                if both is not None:
+                    del steps[place]
+                    steps[index] = both
+                    break
+    return steps
+
+
+def _is_gradient(step: Instruction, copy: Instruction) -> bool:
+    """Return whether an instruction of the backward pass has the arguments of another, after a cotangent."""
+    return step.backward and not step.checks and step.args[1:] == copy.args
+
+
+def _together(copy: Instruction, gradient: Instruction) -> Instruction | None:
+    """Return the instruction for both, or None."""
+    function = _function_of(copy, gradient, together)
+    if function is None:
+        return None
+    outs = copy.outs[0], *gradient.outs
+    asked = copy.asked[:1] + tuple([a._replace(out=None if a.out is None else a.out + 1) for a in gradient.asked])
+    new = gradient.changed(kind="whole", primitive=None, function=function, outs=outs, several=True, asked=asked)
+    new.paths = tuple([(k,) for k in range(len(outs))])
+    return new
+
+
+def _over_cotangent(copy: Instruction, gradient: Instruction) -> Instruction | None:
+    """Return the instruction for both that writes the gradient over the cotangent, or None."""
+    function = _function_of(copy, gradient, over_cotangent)
+    if function is None:
+        return None
+    new = copy.changed(kind="whole", primitive=None, function=function, args=gradient.args, writes=gradient.args[:1])
+    new.operator, new.site = gradient.operator, gradient.site
+    return new
+
+
+def _function_of(copy: Instruction, gradient: Instruction, pairs: Pairs) -> Function | None:
+    forward, backward = [[getattr(f, "loop", f) for f in wrapped(step.function)] for step in (copy, gradient)]
+    return next((pairs[pair] for pair in product(forward, backward) if pair in pairs), None)
+
+
+def _may_overwrite(steps: Sequence[Instruction], index: int, place: int, held: set[Value]) -> bool:
+    """Return whether the result of an instruction that moves to ``index`` may lie over its first argument."""
+    out, g = steps[place].outs[0], steps[place].args[0]
+    if type(g) is not Value or g.root is not g or not row_major(g) or not {g, out}.isdisjoint(held):
+        return False
+    read_later = {value.root for step in (*steps[index:place], *steps[place + 1 :]) for value in step.read}
+    if (g.shape, g.dtype) != (out.shape, out.dtype) or g in read_later:
+        return False
+    given = {value.root for step in steps if step.kind == "effect" for value in step.read}
+    return given.isdisjoint((g, out)) and any(g in step.outs and allocates(step, g) for step in steps[:place])
+
+
+def _renamed(steps: Sequence[Instruction], old: Value, new: Value) -> list[Instruction]:
+    """Return the instructions, which read another value in the place of ``old`` from now on."""
+    made: list[Instruction] = []
+    for step in steps:
+        for out in step.outs:
+            if out.root is old and out is not old:
+                out.root = new
+        if old in step.read:
+            args, kwargs = (replaced(part, lambda x: new if x is old else x) for part in (step.args, step.kwargs))
+            step = step.changed(args=args, kwargs=kwargs, writes=tuple([new if x is old else x for x in step.writes]))
+        made.append(step)
     return made
+
+
+def _may_move(step: Instruction, ahead: Sequence[Instruction]) -> bool:
+    """Return whether an instruction may run before others."""
+    made = {out for other in ahead for out in other.outs}
+    read = {value.root for other in ahead for value in other.read}
+    written = {value.root for other in ahead for value in other.writes}
+    moves = made.isdisjoint(step.read) and written.isdisjoint([value.root for value in step.read])
+    return moves and read.isdisjoint([value.root for value in step.writes])

@@ -76,10 +76,10 @@ class Primitive:
     """
 
     __slots__ = (
-        "batch", "bfloat16", "by_layout", "by_rows", "called", "cheap", "clips_by", "elementwise", "fills", "floats",
-        "forward", "halves", "in_place", "inputs", "joint", "jvp", "jvps", "layout", "name", "outputs", "overwrites",
-        "piecewise_linear", "plain", "plans", "position", "promote", "residuals", "rules", "shaped", "signals", "ufunc",
-        "variadic", "view", "wide", "write", "__weakref__",
+        "added", "batch", "bfloat16", "by_layout", "by_rows", "called", "cheap", "clips_by", "elementwise", "fills",
+        "floats", "forward", "halves", "in_place", "inputs", "joint", "jvp", "jvps", "layout", "name", "of_sum",
+        "outputs", "overwrites", "piecewise_linear", "plain", "plans", "position", "promote", "residuals", "rules",
+        "shaped", "signals", "ufunc", "variadic", "view", "wide", "write", "__weakref__",
     )  # fmt: skip
 
     def __init__(
@@ -115,12 +115,13 @@ class Primitive:
         self.called: Callable[[Rule], Rule] | None = None  # wraps each rule before it is called
         self.joint = vjp
         self.jvp: Rule | None = None  # set for a custom Function that defines forward mode
-        self.promote = promote
-        self.floats = promote == "float"
+        self.promote, self.floats = promote, promote == "float"
         self.elementwise = elementwise
         self.cheap = elementwise  # whether the result costs little to compute again (``recomputed``)
         self.in_place: InPlace | None = None  # see the module ``in_place``
         self.clips_by: Primitive | None = None  # the mask in the rule of an operator that clips (``passes/maxima``)
+        self.of_sum: Rule | None = None  # the forward of ``x + y`` instead of x, see ``compiler/passes/overwriting.py``
+        self.added: Rule | None = None  # the forward that adds its first result to an array
         self.batch, self.shaped, self.halves, self.by_rows, self.bfloat16 = batch, shaped, halves, by_rows, bfloat16
         self.view, self.outputs = view, outputs
         self.fills = True  # cotangents of outputs without a gradient are passed as zeros, otherwise as None
@@ -129,8 +130,7 @@ class Primitive:
         if write is None and isinstance(forward, np.ufunc) and forward.nout == 1:
             write, overwrites = partial(_write_ufunc, forward), True
             self.ufunc = silently(forward)
-        self.write = write
-        self.overwrites = overwrites
+        self.write, self.overwrites = write, overwrites
         self.piecewise_linear = piecewise_linear
         if contiguous:
             forward = in_row_major(forward, residuals != "")

@@ -9,7 +9,8 @@ elementwise computation per input.
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Callable
+from typing import TypeAlias, cast
 from weakref import ReferenceType, ref
 
 from numpy import ndarray
@@ -20,6 +21,13 @@ from .modes import watchers
 from .nodes import Node
 from .plan import Plan
 from .primitive import Primitive
+
+Pairs: TypeAlias = dict[tuple[object, object], Callable[..., object]]
+# A compiled program computes an input again and its own gradient in one call where there is a function for both. The
+# keys are a forward function and a function ``f(g, *inputs)``, or the names of their loops. The function for both
+# returns the forward's result before the other's results, or it writes the other's only result over g.
+together: Pairs = {}
+over_cotangent: Pairs = {}
 
 
 class Recomputed:

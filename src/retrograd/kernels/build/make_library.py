@@ -60,7 +60,7 @@ _HALF, _FLOATS, _DOUBLES = _array("u2", 1), _array("f4", 1), _array("f8", 1)
 _TILE = _integers(3)
 _WINDOW = f"('tuple', {', '.join([_TILE] * 5)})"
 _IMAGES = _array("u2", 4)
-# Loops that are in the library although no example calls them: for the workers of the thread pool, compiled regions,
+# Loops that are in the library although no example calls them: for the workers of the thread pool, compiled programs,
 # bfloat16 (an optional dependency), and quantized weights of published files.
 ALWAYS = (
     ("runtime.thread_protocol", "serve", "('int',)"),
@@ -128,6 +128,10 @@ ALWAYS = (
         "statistics.norm_loops", "channel_norm_max_backward", _array("f4", 3), _array("f4", 4), _array("u1", 4),
         _FLOATS, _FLOATS, _FLOATS, _array("f4", 3), _DOUBLES, _DOUBLES,
     ),
+    *[
+        _loop("elements.elementwise_loops", f"{name}_with_value", _FLOATS, _FLOATS, _FLOATS)
+        for name in ("gelu", "gelu_tanh", "silu")
+    ],
     *[_loop("elements.basic_loops", name, _HALF, _HALF) for name in ("relu", "gelu", "gelu_tanh", "silu")],
     *[
         _loop("elements.basic_loops", name, _HALF, _HALF, _HALF)

@@ -7,6 +7,7 @@ caller should use the reference, which is next to the call.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import lru_cache, wraps
 from typing import Any
 
@@ -263,3 +264,20 @@ def slope(kind: int, g: Array, x: Array, y: Array, bound: float = 0.0, divisor: 
     flat = x.ravel(), y.ravel()
     launch(loop("loops.elements.elementwise_loops", "slopes"), x.size, WORTH_SHARING, *flat, *numbers, out.ravel())
     return out
+
+
+def with_value(name: str, value: Reference, backward: Reference) -> Callable[[Array, Array], Array]:
+    """Return the function of g and x that returns ``value(x)`` and writes ``backward(g, x)`` over g, in one loop."""
+
+    def value_and_gradient(g: Array, x: Array) -> Array:
+        if x.dtype.char == "f" and _takes(g, x) and g.flags.writeable:
+            y = empty(x.shape, x.dtype)
+            with suppress(LoopMissing):
+                found = loop("loops.elements.elementwise_loops", f"{name}_with_value")
+                launch(found, x.size, WORTH_SHARING, *[array.ravel() for array in (g, x, y)])
+                return y
+        y = value(x)
+        g[...] = backward(g, x)
+        return y
+
+    return value_and_gradient

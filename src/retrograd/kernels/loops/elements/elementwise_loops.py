@@ -11,7 +11,7 @@ from ....elements.activations import activations
 from ....elements.arithmetic import Functions, arithmetic
 from ...runtime.numba_functions import njit
 from ...runtime.thread_protocol import shared
-from .basic_loops import _clip
+from .basic_loops import _ACTIVATIONS, _clip
 from .elementwise import ABSOLUTE, BLOCK, LOGITS, SOFT_MARGIN, SQUARE, parameters
 from .scalar_functions import exp, exp_down, expm1, log1p_down, sigmoid, softplus
 
@@ -202,3 +202,20 @@ rsqrt_backward = _function("rsqrt_backward")
 reciprocal_backward = _function("reciprocal_backward")
 sign = _function("sign")
 abs_backward = _function("abs_backward")
+
+
+def _with_value(name):
+    """``y = f(x)`` and ``g *= slope(x)`` for an activation function f in single precision, which share operations."""
+    value, slope = _ACTIVATIONS[name], _ACTIVATIONS[f"{name}_slope"]
+
+    def body(g, x, y, start, stop):
+        g, x, y = g[start:stop], x[start:stop], y[start:stop]
+        for j in range(x.size):
+            y[j] = value(x[j])
+            g[j] *= slope(x[j])
+
+    body.__name__ = f"{name}_with_value"
+    return shared("contract", noalias=True)(body)
+
+
+silu_with_value, gelu_with_value, gelu_tanh_with_value = map(_with_value, ("silu", "gelu", "gelu_tanh"))

@@ -16,6 +16,7 @@ from .norms import BLOCK
 
 f = np.float32
 _SMALL = 1e-30
+TOGETHER = 8  # rows whose contributions to the gradients of weight and bias are summed in single precision
 
 
 @njit(inline="always")
@@ -43,10 +44,43 @@ def _normalized(z: np.ndarray, mean: float, scale: float, b: float, y: np.ndarra
 
 # Rows (R, W), with a weight for each column
 
+# Functions of one row, which write only to rows that no other argument overlaps.
+_row = njit(fastmath={"contract"}, error_model="numpy", noalias=True)
+_row_sums = njit(fastmath={"contract", "reassoc"}, error_model="numpy", noalias=True)
+
+
+@_row
+def _add(x: np.ndarray, plus: np.ndarray) -> None:
+    for j in range(x.size):
+        x[j] += plus[j]
+
+
+@_row_sums
+def _moments(x: np.ndarray, origin: float) -> tuple[float, float]:
+    """The sums of ``x - origin`` and of its square."""
+    total, squares = 0.0, 0.0
+    for j in range(x.size):
+        away = x[j] - origin
+        total += away
+        squares += away * away
+    return total, squares
+
+
+@_row
+def _scale_and_shift(x: np.ndarray, m: float, r: float, w: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
+    if r > _SMALL:
+        m32, r32 = f(m), f(r)
+        for j in range(x.size):
+            out[j] = (x[j] - m32) * r32 * w[j] + b[j]
+    else:
+        for j in range(x.size):
+            out[j] = f((x[j] - m) * r) * w[j] + b[j]
+
 
 @shared("contract")
 def layer_norm(
     x: np.ndarray,
+    plus: np.ndarray,
     w: np.ndarray,
     b: np.ndarray,
     eps: float,
@@ -57,15 +91,70 @@ def layer_norm(
     start: int,
     stop: int,
 ) -> None:
+    """Normalize rows; ``plus``, if it has rows, is added to x first.
+
+    The variance is a difference, ``mean((x - x[0])^2) - (mean - x[0])^2``. The subtrahend is at most x.size times the
+    variance, so double precision suffices.
+    """
     for row in range(start, stop):
-        m = _sum(x[row]) / x.shape[1] if centred else 0.0
-        r = 1.0 / np.sqrt(_sum_of_squares(x[row], m) / x.shape[1] + eps)
+        z = x[row]
+        if len(plus) > 0:
+            _add(z, plus[row])
+        origin = np.float64(z[0]) if centred else 0.0
+        total, squares = _moments(z, origin)
+        away = total / z.size if centred else 0.0
+        m, r = origin + away, 1.0 / np.sqrt(squares / z.size - away * away + eps)
         mean[row, 0] = m
         rstd[row, 0] = r
-        y = out[row]
-        _standardize(x[row], m, r, y)
-        for j in range(len(y)):
-            y[j] = y[j] * w[j] + b[j]
+        _scale_and_shift(z, m, r, w, b, out[row])
+
+
+@_row_sums
+def _sums_backward(g: np.ndarray, x: np.ndarray, w: np.ndarray, m: float, r: float) -> tuple[float, float]:
+    """The sums of ``g w`` and of ``g w xhat``."""
+    total, along = 0.0, 0.0
+    for j in range(x.size):
+        u = g[j] * w[j]
+        total += u
+        along += u * ((x[j] - m) * r)
+    return total, along
+
+
+@njit(fastmath=False, error_model="numpy")
+def _plus(x: float, y: float) -> float:
+    return x + y  # without contraction, so that the result has the bits of a separate addition
+
+
+@_row
+def _row_backward(
+    g: np.ndarray, x: np.ndarray, w: np.ndarray, m: float, r: float, level: float, along: float, added: bool,
+    dx: np.ndarray, dw: np.ndarray, db: np.ndarray,
+) -> None:  # fmt: skip
+    """Write dx, or add to it, and add the row's contribution to dw and db."""
+    for j in range(x.size):
+        xhat = (x[j] - m) * r
+        d = f(r * (g[j] * w[j] - level - xhat * along))
+        dx[j] = _plus(dx[j], d) if added else d
+        dw[j] += g[j] * xhat
+    for j in range(db.size):
+        db[j] += g[j]
+
+
+@_row
+def _process_row(
+    g: np.ndarray, x: np.ndarray, w: np.ndarray, m: float, r: float, centred: bool, added: bool, dx: np.ndarray,
+    dw: np.ndarray, db: np.ndarray,
+) -> None:  # fmt: skip
+    total, dot = _sums_backward(g, x, w, m, r)
+    level = f(total / x.size) if centred else f(0.0)
+    _row_backward(g, x, w, m, r, level, f(dot / x.size), added, dx, dw, db)
+
+
+@_row
+def _flush(part: np.ndarray, total: np.ndarray) -> None:
+    for j in range(total.size):
+        total[j] += part[j]
+        part[j] = 0
 
 
 @shared("contract")
@@ -75,33 +164,40 @@ def layer_norm_backward(
     w: np.ndarray,
     mean: np.ndarray,
     rstd: np.ndarray,
+    b: np.ndarray,
     centred: bool,
+    added: bool,
     dx: np.ndarray,
     dw: np.ndarray,
     db: np.ndarray,
+    y: np.ndarray,
     start: int,
     stop: int,
 ) -> None:
-    """Process blocks of rows; fill each block's row of dw and db in double precision."""
+    """Process blocks of rows; fill each block's row of dw and db in double precision.
+
+    With ``added`` the gradient of x is added to dx. Rows of db may be empty; y, if it has rows, is the result of
+    ``layer_norm``.
+    """
     width = x.shape[1]
-    xhat = np.empty(width, np.float32)
-    u = np.empty(width, np.float32)
+    parts = np.zeros((2, width), np.float32)
+    dw_part, db_part = parts[0], parts[1][: db.shape[1]]
     for block in range(start, stop):
-        dw_block, db_block = dw[block], db[block]
-        dw_block[:] = 0
-        db_block[:] = 0
-        for row in range(block * BLOCK, min((block + 1) * BLOCK, len(x))):
-            g, r = dy[row], rstd[row, 0]
-            _standardize(x[row], np.float64(mean[row, 0]), np.float64(r), xhat)
-            for j in range(width):
-                u[j] = g[j] * w[j]
-                dw_block[j] += g[j] * xhat[j]
-                db_block[j] += g[j]
-            along = f(_dot(u, xhat) / width)
-            level = f(_sum(u) / width) if centred else f(0.0)
-            d = dx[row]
-            for j in range(width):
-                d[j] = r * (u[j] - level - xhat[j] * along)
+        dw[block] = 0
+        db[block] = 0
+        last = min((block + 1) * BLOCK, len(x))
+        for row in range(block * BLOCK, last):
+            g, z, m, r = dy[row], x[row], mean[row, 0], rstd[row, 0]
+            if r > _SMALL:
+                _process_row(g, z, w, m, r, centred, added, dx[row], dw_part, db_part)
+            else:
+                wide_m, wide_r = np.float64(m), np.float64(r)
+                _process_row(g, z, w, wide_m, wide_r, centred, added, dx[row], dw_part, db_part)
+            if len(y) > 0:
+                _scale_and_shift(z, np.float64(m), np.float64(r), w, b, y[row])
+            if row % TOGETHER == TOGETHER - 1 or row == last - 1:
+                _flush(dw_part, dw[block])
+                _flush(db_part, db[block])
 
 
 @shared("contract")

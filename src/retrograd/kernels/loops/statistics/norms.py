@@ -45,33 +45,55 @@ class Rows:
         self.axes = axes
         self.centred = centred
 
-    def normalize(self, x: Array, w: Array | None, b: Array | None, eps: float) -> tuple[Any, Any, Any]:
+    def normalize(
+        self, x: Array, w: Array | None, b: Array | None, eps: float, plus: Array | None = None
+    ) -> tuple[Any, Any, Any]:
+        """Normalize ``x``, to which ``plus`` is added in place before, if given."""
         kept, width = x.shape[: -self.axes], prod(x.shape[-self.axes :])
         rows, shape = (prod(kept), width), kept + (1,) * self.axes
         out, mean, rstd = empty(x.shape, np.float32), empty(shape, np.float32), empty(shape, np.float32)
         found = shaped(out, rows), shaped(mean, (rows[0], 1)), shaped(rstd, (rows[0], 1))
-        given = shaped(x, rows), _or(w, 1, width), _or(b, 0, width), float(eps), self.centred
+        given = shaped(x, rows), self._rows(plus, rows), _or(w, 1, width), _or(b, 0, width), float(eps), self.centred
         launch(loop("loops.statistics.norm_loops", "layer_norm"), rows[0], shortest(width), *given, *found)
         return out, mean if self.centred else None, rstd
 
     def normalize_backward(
-        self, dy: Array, x: Array, w: Array | None, mean: Array, rstd: Array
-    ) -> tuple[Array, Array, Array]:
+        self,
+        dy: Array,
+        x: Array,
+        w: Array | None,
+        mean: Array,
+        rstd: Array,
+        bias: bool = True,
+        total: Array | None = None,
+        y: Array | None = None,
+        b: Array | None = None,
+    ) -> tuple[Array, ...]:
+        """Return the gradients of x, the weight and, with ``bias``, the bias.
+
+        The gradient of x is added to ``total``, if given, and the result of ``normalize`` is written to ``y``.
+        """
         shape = x.shape[-self.axes :]
         width = prod(shape)
         rows = rstd.size, width
         rstd = shaped(rstd, (rows[0], 1))
         mean = shaped(mean, (rows[0], 1)) if self.centred else _constant(0, (rows[0], 1))
-        dx = empty(x.shape, np.float32)
+        dx = empty(x.shape, np.float32) if total is None else total
         blocks = -(-rows[0] // BLOCK)
-        sums = empty((2, blocks, width), float)
-        given = shaped(dy, rows), shaped(x, rows), _or(w, 1, width), mean, rstd, self.centred
+        sums = empty((1 + bias, blocks, width), float)
+        given = shaped(dy, rows), shaped(x, rows), _or(w, 1, width), mean, rstd, _or(b, 0, width), self.centred
+        found = shaped(dx, rows), sums[0], sums[-1, :, : bias * width], self._rows(y, rows)
         least = max(1, shortest(width) // BLOCK)
         launch(
-            loop("loops.statistics.norm_loops", "layer_norm_backward"), blocks, least, *given, shaped(dx, rows), *sums
+            loop("loops.statistics.norm_loops", "layer_norm_backward"), blocks, least, *given, total is not None, *found
         )
-        dw, db = (sums[:, 0] if blocks == 1 else np.add.reduce(sums, 1)).astype(np.float32)
-        return dx, shaped(dw, shape), shaped(db, shape)
+        by_parameters = (sums[:, 0] if blocks == 1 else np.add.reduce(sums, 1)).astype(np.float32)
+        return dx, *[shaped(gradient, shape) for gradient in by_parameters]
+
+    @staticmethod
+    def _rows(x: Array | None, rows: tuple[int, int]) -> Array:
+        """Return an array as rows, and None as no rows."""
+        return _constant(0, (0, rows[1])) if x is None else shaped(x, rows)
 
     def normalize_second(
         self, g: tuple[Any, Any, Any], dy: Array, x: Array, w: Array, mean: Array, rstd: Array

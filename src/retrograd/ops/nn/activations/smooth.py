@@ -13,9 +13,11 @@ from ....core.arrays import Array
 from ....core.arrays.dtypes import FLOATING, float32, get_default_dtype
 from ....core.arrays.layout import order_like
 from ....core.graph.primitive import Primitive, apply, apply1, apply2, operand
+from ....core.graph.recomputed import over_cotangent
 from ....core.tensor.mutation import apply_inplace
 from ....core.tensor.tensor import Tensor
 from ....kernels import SEVERAL, mapped
+from ....kernels.loops.elements.elementwise import with_value
 from ...math.arithmetic import ABS, SUB
 from ...math.exponential import SIGMOID
 from ...math.trigonometric import TANH
@@ -34,6 +36,7 @@ def _smooth(name: str, of: str, loop: Loop, backward_loop: Loop) -> Primitive:
     """Return the primitive of the function ``of`` of ``elements/activations.py``, with its compiled loops."""
     slope = in_blocks(widened(RULES[f"{of}_slope"]))
     backward, forward = backward_loop(lambda g, x: g * slope(x)), loop(in_blocks(FUNCTIONS[of]))
+    over_cotangent[of, f"{of}_backward"] = with_value(of, forward, backward)
     return unary(name, in_single(forward), backward, signals=True, compiled="fE", halves=forward)
 
 

@@ -23,16 +23,19 @@ from numpy import ndarray
 from ....core.arrays import Array
 from ....core.arrays.bfloat16 import wide as widened
 from ....core.arrays.devices import all_examples, array_module
+from ....core.arrays.fp_warnings import silently
 from ....core.arrays.layout import cast, row_major
 from ....core.arrays.summation import accurate_sum
 from ....core.graph.fitting import unbroadcast
 from ....core.graph.modes import modes
 from ....core.graph.primitive import Primitive
+from ....core.graph.recomputed import together
 from ....core.named_tuples import NamedTuple
 from ....core.opaque_calls import LoopMissing
 from ....core.tensor.tensor import Tensor, new_tensor
 from ....kernels import SEVERAL, or_reference, takes, takes_halves
 from ....kernels.loops.statistics import norms
+from ....kernels.runtime.result_arrays import empty
 from ...reduce.common import count
 from ...table.batching import composed
 from ...table.blocks import wide
@@ -140,6 +143,18 @@ def _forward(x: Any, w: Any, b: Any, layout: Layout, eps: float, moments: Any = 
     return row_major(y.reshape(x.shape).astype(x.dtype, copy=False)), mean, rstd
 
 
+def _forward_of_sum(
+    x: Array, plus: Array, w: Array | None, b: Array | None, layout: Layout, eps: float
+) -> tuple[Array, ...]:
+    """Return ``_forward(x + plus, w, b, ...)``, with the sum written over x."""
+    loops = _loops(layout, x, w, b, plus)
+    if isinstance(loops, norms.Rows):
+        with suppress(LoopMissing):
+            return loops.normalize(x, w, b, eps, plus)
+    np.add(x, plus, out=x)
+    return _forward(x, w, b, layout, eps)
+
+
 @or_reference
 def _forward_of_halves(
     x: Array, w: Array | None, b: Array | None, layout: Layout, eps: float, **known: object
@@ -167,8 +182,9 @@ def _backward(
 ) -> tuple[Any, ...]:
     loops = _loops(layout, x, w, dy)
     if loops:
-        found = loops.normalize_backward(dy, x, w, mean, rstd)
-        return tuple([gradient for gradient, want in zip(found, wanted, strict=True) if want])
+        bias = (wanted[2],) if isinstance(loops, norms.Rows) else ()
+        found = loops.normalize_backward(dy, x, w, mean, rstd, *bias)
+        return tuple([gradient for gradient, want in zip(found, wanted, strict=False) if want])
     u = _viewed(dy, layout)
     view = _viewed(x, layout)
     xhat = (view - mean if layout.centered else view) * rstd
@@ -183,6 +199,31 @@ def _backward(
         du = _pulled(u, xhat, rstd, layout)
         gradients.insert(0, du.reshape(x.shape).astype(x.dtype, copy=False))
     return tuple(gradients)
+
+
+def _backward_with(
+    dy: Array, x: Array, w: Array | None, b: Array | None, mean: Array, rstd: Array, layout: Layout, eps: float,
+    wanted: tuple[bool, ...], total: Array | None = None, again: bool = False,
+) -> tuple[Array, ...]:  # fmt: skip
+    """Return the results of ``_backward``; if computed ``again``, the result of ``_forward`` comes first.
+
+    The gradient of x is added to ``total``, if given, and then left out of the results.
+    """
+    loops, left_out = _loops(layout, x, w, b, dy, total), total is not None
+    if isinstance(loops, norms.Rows):
+        with suppress(LoopMissing):
+            y = empty(x.shape, np.float32) if again else None
+            found = loops.normalize_backward(dy, x, w, mean, rstd, wanted[2], total, y, b)
+            kept = [gradient for gradient, want in zip(found, wanted, strict=False) if want][left_out:]
+            return tuple(kept) if y is None else (y, *kept)
+    first = _forward(x, w, b, layout, eps)[:1] if again else ()
+    gradients = _backward(dy, x, w, b, mean, rstd, layout, eps, wanted)
+    if total is not None:
+        np.add(total, gradients[0], out=total)
+    return *first, *gradients[left_out:]
+
+
+_backward_again = partial(_backward_with, again=True)
 
 
 def _pulled(u: Any, xhat: Any, rstd: object, layout: Layout) -> Any:
@@ -359,8 +400,10 @@ def _fused(name: str) -> Primitive:
         halves=_forward_of_halves,
         bfloat16="first",
     )
-    operator.cheap = name in ("layer_norm", "rms_norm")
     BACKWARD[operator] = kernel
+    if name in ("layer_norm", "rms_norm"):
+        operator.cheap, operator.of_sum, kernel.added = True, silently(_forward_of_sum), _backward_with
+        together[operator.forward, kernel.forward] = together[operator.forward, _backward_with] = _backward_again
     return operator
 
 
