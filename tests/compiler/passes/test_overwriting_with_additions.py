@@ -141,6 +141,26 @@ def test_a_cotangent_that_leaves_the_program_is_not_overwritten(keep, everything
     assert any(step.name == "value_and_gradient" for step in program_of(compiled).instructions) != keep
 
 
+@pytest.mark.parametrize("first", [False, True])
+def test_a_cotangent_that_another_rule_reads_is_not_overwritten(first, everything_again):
+    one, two, down = normal(5, 192, 96).requires_grad_(), normal(6, 192, 96).requires_grad_(), normal(8, 96, 192)
+
+    def step(x):
+        one.grad = two.grad = None
+        terms = F.gelu(F.linear(x, one)), F.linear(x, two)
+        hidden = terms[0] + terms[1] if first else terms[1] + terms[0]
+        (F.linear(hidden, down).square().sum() + F.linear(terms[0], down).sum()).backward()
+
+    compiled, x = rg.compile(step), normal(7, 700, 96)
+    for _ in range(2):
+        found = []
+        for call in (compiled, step):
+            call(x)
+            found.append((one.grad.numpy().copy(), two.grad.numpy().copy()))
+        for new, old in zip(*found, strict=True):
+            np.testing.assert_allclose(new, old, rtol=1e-4, atol=1e-1)
+
+
 def test_the_loop_for_value_and_gradient_has_the_bits_of_both():
     x = np.concatenate([np.linspace(-20, 20, 40001), [0, -0.0, np.inf, -np.inf, np.nan, 1e30]]).astype(np.float32)
     g = np.random.default_rng(0).standard_normal(len(x)).astype(np.float32)
