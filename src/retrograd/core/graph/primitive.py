@@ -122,8 +122,8 @@ class Primitive:
         self.cheap = elementwise  # whether the result costs little to compute again (``recomputed``)
         self.in_place: InPlace | None = None  # see the module ``in_place``
         self.batch, self.shaped, self.halves = batch, shaped, halves
-        self.by_rows, self.narrow = by_rows, narrow
-        self.view, self.outputs = view, outputs
+        self.narrow: str = narrow
+        self.by_rows, self.view, self.outputs = by_rows, view, outputs
         self.fills = True  # cotangents of outputs without a gradient are passed as zeros, otherwise as None
         self.residuals = tuple(residuals.split())
         self.ufunc: Callable[..., Any] | None = None  # called as ufunc(x, y, out)
