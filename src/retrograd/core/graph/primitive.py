@@ -71,8 +71,7 @@ class Primitive:
             that returns ``make(shape, dtype)``, for meta tensors; False if the shape depends on elements.
         by_rows: like ``shaped=True``; elements depend on all elements of the first input along ``dim``, as in a sum.
         narrow: how bfloat16 is computed: ``"rounded"`` from float32, unless an input is float32; rounded if the
-            ``"first"`` input is bfloat16; ``"native"``, by a forward and ``write`` that accept bfloat16; or
-            ``"program"``, by a forward and rules that consist of operators.
+            ``"first"`` input is bfloat16; by a ``"native"`` forward and ``write``; by rules, too, of a ``"program"``.
         halves: a forward for inputs that are all bfloat16 (without ``promote``, some); rules must accept bfloat16, too.
     """
 
