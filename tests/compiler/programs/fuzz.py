@@ -3,7 +3,7 @@
 Every program is compiled with one size, and with several within one program; what differs from the eager numbers is
 reported with its seed. ``--rich`` draws programs with everything there is, and trains parameters in half of them;
 ``--composed`` draws calls of the operator table. Ways to compile are those of ``ways.py``; besides them there are
-``--float32``, and ``RETROGRAD_KERNELS=reference``, which is what those have who have no Numba.
+``--float32``, ``--bfloat16``, and ``RETROGRAD_KERNELS=reference``, which is what those have who have no Numba.
 """
 
 from __future__ import annotations
@@ -83,7 +83,9 @@ def check_fuzzed(
         wanted = {number: program.run(program.function, number) for number in numbers}
     except (RuntimeError, ValueError, IndexError):
         return "refused"  # what it writes may not be written, or is no longer square
-    tolerance = 1e-4 if dtype == np.float32 else 1e-5 if rich else 1e-12  # numbers of float32 among the rich
+    tolerance = 1e-5 if rich else 1e-12  # numbers of float32 among the rich
+    if dtype != np.float64:
+        tolerance = 1e-4 if dtype == np.float32 else 0.1
     with compiling(way, seed):
         return _compared(program, numbers, wanted, tolerance)
 
@@ -117,13 +119,15 @@ def main() -> None:
     parser.add_argument("--rich", action="store_true")
     parser.add_argument("--composed", action="store_true")
     parser.add_argument("--float32", action="store_true")
+    parser.add_argument("--bfloat16", action="store_true")
     parser.add_argument("--way", choices=WAYS, default="usual")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="after which no further one is begun")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
     started, counts, failed = time.process_time(), Counter[str](), 0
-    dtype = np.float32 if options.float32 else np.float64
+    half = rg.empty(0, dtype=rg.bfloat16).array.dtype  # primitives are wrapped when the first Tensor is made
+    dtype = half if options.bfloat16 else np.float32 if options.float32 else np.float64
     for seed in range(options.first, options.first + options.programs):
         if time.process_time() - started > options.seconds:
             break

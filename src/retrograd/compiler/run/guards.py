@@ -29,8 +29,8 @@ from ..trace import code_names
 from ..trace.effects import hooks_of
 from ..trace.untrace import same_number
 
-_BUILTIN = frozenset((bool, int, float, complex, str, bytes, type(None)))
-_PLAIN: tuple[type, ...] = (*_BUILTIN, np.dtype)
+_PLAIN: tuple[type, ...] = (bool, int, float, complex, str, bytes, type(None), np.dtype)
+_BUILTIN = frozenset(_PLAIN[:-1])
 _CONTAINERS = (list, tuple, dict, set, frozenset, deque, bytearray, array.array)
 _MAX_COMPARED_BYTES = 1 << 16  # maximum bytes of an array whose elements are compared
 _PACKAGE = __name__.partition(".")[0] + "."
@@ -302,7 +302,7 @@ class Surroundings:
     def _code_of_class(self, kind: type) -> None:
         """Visit the code that may run if a class is named: methods of the class and of its metaclass."""
         self._class_depth += 1
-        for base in (*kind.__mro__, *type(kind).__mro__):
+        for base in (*kind.__mro__, *type.mro(type(kind))):
             where = _module_of(base)
             if where.startswith((_PACKAGE, "numpy.")) or where in ("builtins", "numpy", "typing"):
                 continue

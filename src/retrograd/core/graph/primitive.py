@@ -122,7 +122,8 @@ class Primitive:
         self.clips_by: Primitive | None = None  # the mask in the rule of an operator that clips (``passes/maxima``)
         self.of_sum: Rule | None = None  # the forward of ``x + y`` instead of x, see ``compiler/passes/overwriting.py``
         self.added: Rule | None = None  # the forward that adds its first result to an array
-        self.batch, self.shaped, self.halves, self.by_rows, self.bfloat16 = batch, shaped, halves, by_rows, bfloat16
+        self.batch, self.shaped, self.halves, self.by_rows = batch, shaped, halves, by_rows
+        self.bfloat16: str = bfloat16
         self.view, self.outputs = view, outputs
         self.fills = True  # cotangents of outputs without a gradient are passed as zeros, otherwise as None
         self.residuals = tuple(residuals.split())
@@ -131,11 +132,10 @@ class Primitive:
             write, overwrites = partial(_write_ufunc, forward), True
             self.ufunc = silently(forward)
         self.write, self.overwrites = write, overwrites
-        self.piecewise_linear = piecewise_linear
+        self.piecewise_linear, self.wide = piecewise_linear, wide
         if contiguous:
             forward = in_row_major(forward, residuals != "")
         self.forward = silently(forward) if signals else forward
-        self.wide = wide
         self.signals = signals or promote is None  # without promotion, a write in place may convert its inputs
         self.plain = outputs == 1 and not view  # whether the fast path of ``apply`` handles the primitive
         self.plans: dict[Any, Plan] = {}
