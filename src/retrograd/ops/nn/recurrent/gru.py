@@ -110,9 +110,9 @@ def _gru_backward(
 def _gru_composite(
     x: Tensor, h: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None, b_hh: Tensor | None, reverse: bool
 ) -> tuple[Tensor, Tensor]:
-    outputs = []
+    outputs, given = [], linear(x, w_ih, b_ih).unbind(0)
     for t in steps_of(x, reverse):
-        r, z, n = linear(x[t], w_ih, b_ih).chunk(3, -1)
+        r, z, n = given[t].chunk(3, -1)
         hr, hz, hn = linear(h, w_hh, b_hh).chunk(3, -1)
         z = (z + hz).sigmoid()
         n = (n + (r + hr).sigmoid() * hn).tanh()

@@ -132,9 +132,9 @@ def _lstm_composite(
     reverse: bool, w_hr: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Compute the layer step by step in plain operators; ``w_hr`` projects the hidden state (Sak et al., 2014)."""
-    outputs = []
+    outputs, given = [], linear(x, w_ih, b_ih).unbind(0)
     for t in steps_of(x, reverse):
-        i, f, g, o = (linear(x[t], w_ih, b_ih) + linear(h, w_hh, b_hh)).chunk(4, -1)
+        i, f, g, o = (given[t] + linear(h, w_hh, b_hh)).chunk(4, -1)
         c = f.sigmoid() * c + i.sigmoid() * g.tanh()
         h = o.sigmoid() * c.tanh()
         if w_hr is not None:

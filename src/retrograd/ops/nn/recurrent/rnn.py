@@ -64,9 +64,9 @@ def _rnn_composite(
     x: Tensor, h: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None, b_hh: Tensor | None, relu: bool,
     reverse: bool,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    outputs = []
+    outputs, given = [], linear(x, w_ih, b_ih).unbind(0)
     for t in steps_of(x, reverse):
-        a = linear(x[t], w_ih, b_ih) + linear(h, w_hh, b_hh)
+        a = given[t] + linear(h, w_hh, b_hh)
         h = a.relu() if relu else a.tanh()
         outputs.append(h)
     return stacked(outputs, h, reverse), h
