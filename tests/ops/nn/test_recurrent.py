@@ -47,6 +47,19 @@ def test_one_node_for_a_layer_and_results_of_their_own(name, gates):
         assert not getattr(rg, name)(x, hx, params, True, 1, 0.0, False, False, False)[0].requires_grad
 
 
+@pytest.mark.parametrize(("name", "gates"), KINDS)
+def test_outputs_are_contiguous_if_the_input_is_a_transposed_view(name, gates):
+    x, hx, params = layers(name, gates)
+    given = x.detach().transpose(0, 1).contiguous()
+    results = [
+        getattr(rg, name)(y, hx, params, True, 1, 0.0, False, False, first)[0].detach()
+        for y, first in ((x, False), (given.transpose(0, 1), False), (given, True))
+    ]
+    assert all(out.is_contiguous() for out in results)
+    for out in (results[1], results[2].transpose(0, 1)):
+        np.testing.assert_allclose(out, results[0], rtol=1e-12)
+
+
 def test_saturated_gates_stay_finite():
     x, hx, params = layers("lstm", 4)
     out, _, c = rg.lstm(x * 1e4, hx, params, True, 1, 0.0, False, False, False)

@@ -114,8 +114,8 @@ def _layers(
             raise RuntimeError(
                 f"expected hx ({num_layers * directions}, N, H), per layer and direction, got {describe(state)}"
             )
-    if batch_first:
-        x = x.transpose(0, 1)
+    # Outputs have the memory order of the input, and are contiguous as in PyTorch.
+    x = x.transpose(0, 1) if batch_first else x.contiguous()
     finals: list[list[Tensor]] = [[] for _ in states]
     for index in range(num_layers):
         outputs = []
