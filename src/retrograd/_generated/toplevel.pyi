@@ -3241,7 +3241,7 @@ def greater_equal(input: Operand, other: Operand) -> Tensor:
     >>> rg.ge(rg.tensor([1, 2]), 2)
     tensor([False,  True])
     """
-def gru(input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: builtins.bool, num_layers: builtins.int, dropout: builtins.float, train: builtins.bool, bidirectional: builtins.bool, batch_first: builtins.bool) -> builtins.tuple[Tensor, Tensor]:
+def gru(input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: builtins.bool, num_layers: builtins.int, dropout: builtins.float, train: builtins.bool, bidirectional: builtins.bool, batch_first: builtins.bool, *, batch_sizes: Sequence[builtins.int] | None = None) -> builtins.tuple[Tensor, Tensor]:
     """Layers of ``h' = (1 - z) * n + z * h``: gated recurrent units over a sequence.
 
     The gates are ``r, z = sigmoid(W_ih x + b_ih + W_hh h + b_hh)`` and
@@ -3262,6 +3262,8 @@ def gru(input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: builtin
         train: whether to apply dropout.
         bidirectional: whether each layer also has a second direction, from the end of the sequence to its start.
         batch_first: the batch is the first dimension of input and outputs.
+        batch_sizes: if the input and the outputs are packed sequences ``(total, features)``, the number of sequences
+            that reach each step, as in ``nn.utils.rnn.PackedSequence``.
 
     Returns:
         The last layer's outputs, and the final state, in the shape of the initial state.
@@ -4730,7 +4732,7 @@ def logsumexp(input: Tensor, *, axis: Dims, keepdim: builtins.bool = False, keep
     >>> rg.logsumexp(rg.tensor([100.0, 100.0]), 0)
     tensor(100.6931)
     """
-def lstm(input: Tensor, hx: Sequence[Tensor], params: Sequence[Tensor], has_biases: builtins.bool, num_layers: builtins.int, dropout: builtins.float, train: builtins.bool, bidirectional: builtins.bool, batch_first: builtins.bool) -> builtins.tuple[Tensor, Tensor, Tensor]:
+def lstm(input: Tensor, hx: Sequence[Tensor], params: Sequence[Tensor], has_biases: builtins.bool, num_layers: builtins.int, dropout: builtins.float, train: builtins.bool, bidirectional: builtins.bool, batch_first: builtins.bool, *, batch_sizes: Sequence[builtins.int] | None = None) -> builtins.tuple[Tensor, Tensor, Tensor]:
     """Layers of ``c' = f * c + i * g, h' = o * tanh(c')``: long short-term memory over a sequence.
 
     The gates are ``i, f, o = sigmoid(a)`` and ``g = tanh(a)``, each computed from its own rows of ``a = W_ih x + b_ih +
@@ -4751,6 +4753,8 @@ def lstm(input: Tensor, hx: Sequence[Tensor], params: Sequence[Tensor], has_bias
         train: whether to apply dropout.
         bidirectional: whether each layer also has a second direction, from the end of the sequence to its start.
         batch_first: the batch is the first dimension of input and outputs.
+        batch_sizes: if the input and the outputs are packed sequences ``(total, features)``, the number of sequences
+            that reach each step, as in ``nn.utils.rnn.PackedSequence``.
 
     Returns:
         The last layer's outputs, and the final states h and c, in the shape of the initial states.
@@ -6819,7 +6823,7 @@ def reshape(input: Tensor, *shape: Size, **keywords: Size) -> Tensor:
     tensor([[0, 1, 2],
             [3, 4, 5]])
     """
-def rnn_relu(input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: builtins.bool, num_layers: builtins.int, dropout: builtins.float, train: builtins.bool, bidirectional: builtins.bool, batch_first: builtins.bool) -> builtins.tuple[Tensor, Tensor]:
+def rnn_relu(input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: builtins.bool, num_layers: builtins.int, dropout: builtins.float, train: builtins.bool, bidirectional: builtins.bool, batch_first: builtins.bool, *, batch_sizes: Sequence[builtins.int] | None = None) -> builtins.tuple[Tensor, Tensor]:
     """Layers of ``h' = relu(W_ih x + b_ih + W_hh h + b_hh)`` over a sequence.
 
     Derivative: the derivative of the steps, by backpropagation through time, for every floating argument; the
@@ -6838,6 +6842,8 @@ def rnn_relu(input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: bu
         train: whether to apply dropout.
         bidirectional: whether each layer also has a second direction, from the end of the sequence to its start.
         batch_first: the batch is the first dimension of input and outputs.
+        batch_sizes: if the input and the outputs are packed sequences ``(total, features)``, the number of sequences
+            that reach each step, as in ``nn.utils.rnn.PackedSequence``.
 
     Returns:
         The last layer's outputs, and the final state, in the shape of the initial state.
@@ -6873,7 +6879,7 @@ def rnn_relu_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: T
     >>> rg.rnn_relu_cell(rg.ones(2, 3), rg.zeros(2, 4), rg.ones(4, 3), rg.ones(4, 4)).shape
     (2, 4)
     """
-def rnn_tanh(input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: builtins.bool, num_layers: builtins.int, dropout: builtins.float, train: builtins.bool, bidirectional: builtins.bool, batch_first: builtins.bool) -> builtins.tuple[Tensor, Tensor]:
+def rnn_tanh(input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: builtins.bool, num_layers: builtins.int, dropout: builtins.float, train: builtins.bool, bidirectional: builtins.bool, batch_first: builtins.bool, *, batch_sizes: Sequence[builtins.int] | None = None) -> builtins.tuple[Tensor, Tensor]:
     """Layers of ``h' = tanh(W_ih x + b_ih + W_hh h + b_hh)`` over a sequence.
 
     Derivative: the derivative of the steps, by backpropagation through time, for every floating argument.
@@ -6891,6 +6897,8 @@ def rnn_tanh(input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: bu
         train: whether to apply dropout.
         bidirectional: whether each layer also has a second direction, from the end of the sequence to its start.
         batch_first: the batch is the first dimension of input and outputs.
+        batch_sizes: if the input and the outputs are packed sequences ``(total, features)``, the number of sequences
+            that reach each step, as in ``nn.utils.rnn.PackedSequence``.
 
     Returns:
         The last layer's outputs, and the final state, in the shape of the initial state.

@@ -166,11 +166,13 @@ LAYERS = {
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("batch_first", [False, True])
 @pytest.mark.parametrize("name", LAYERS)
-def test_recurrent_layers_in_both_directions(name, dtype, compare):
+def test_recurrent_layers_in_both_directions(name, batch_first, dtype, compare):
     def program(dtype):
         rg.manual_seed(0)
-        layer = LAYERS[name](num_layers=2, bidirectional=True, bias=dtype == rg.float32, dtype=dtype)
+        options = {"bias": dtype == rg.float32, "batch_first": batch_first, "dtype": dtype}
+        layer = LAYERS[name](num_layers=2, bidirectional=True, **options)
         x = draw(1, 30, 19, 20, dtype=dtype).requires_grad_()
         out, states = layer(x)
         states = states if isinstance(states, tuple) else (states,)
@@ -180,6 +182,33 @@ def test_recurrent_layers_in_both_directions(name, dtype, compare):
         return out, *states, x.grad, *[weight.grad for weight in layer.parameters()]
 
     compare(program, dtype)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_recurrent_layer_has_the_same_outputs_and_the_order_of_its_input_with_the_batch_first(name, reverse):
+    rg.manual_seed(0)
+    layer = LAYERS[name](bidirectional=reverse)
+    layer.batch_first = True
+    x = draw(1, 19, 30, 20, dtype=rg.float32).requires_grad_()
+    g = draw(2, 19, 30, 140 if reverse else 70, dtype=rg.float32)
+
+    def results():
+        out, _ = layer(x)
+        out.backward(g)
+        found = [out.detach().array, x.grad.array, *[weight.grad.array for weight in layer.parameters()]]
+        for tensor in (x, *layer.parameters()):
+            tensor.grad = None
+        return found
+
+    first = results()
+    assert reverse or first[0].flags.c_contiguous
+    layer.batch_first, x, g = False, x.detach().transpose(0, 1).contiguous().requires_grad_(), g.transpose(0, 1)
+    second = results()
+    np.testing.assert_array_equal(first[0], second[0].transpose(1, 0, 2))
+    for one, two in zip(first[1:], second[1:], strict=True):
+        two = two.transpose(1, 0, 2) if two.ndim == 3 else two
+        np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)

@@ -47,6 +47,19 @@ def test_one_node_for_a_layer_and_results_of_their_own(name, gates):
         assert not getattr(rg, name)(x, hx, params, True, 1, 0.0, False, False, False)[0].requires_grad
 
 
+@pytest.mark.parametrize(("name", "gates"), KINDS)
+def test_outputs_are_contiguous_if_the_input_is_a_transposed_view(name, gates):
+    x, hx, params = layers(name, gates)
+    given = x.detach().transpose(0, 1).contiguous()
+    results = [
+        getattr(rg, name)(y, hx, params, True, 1, 0.0, False, False, first)[0].detach()
+        for y, first in ((x, False), (given.transpose(0, 1), False), (given, True))
+    ]
+    assert all(out.is_contiguous() for out in results)
+    for out in (results[1], results[2].transpose(0, 1)):
+        np.testing.assert_allclose(out, results[0], rtol=1e-12)
+
+
 def test_saturated_gates_stay_finite():
     x, hx, params = layers("lstm", 4)
     out, _, c = rg.lstm(x * 1e4, hx, params, True, 1, 0.0, False, False, False)
@@ -85,3 +98,48 @@ def test_errors(change):
     with pytest.raises(RuntimeError, match="lstm"):
         x, hx, params = layers("lstm", 4)
         rg.lstm(x, hx[:1], params, True, 1, 0.0, False, False, False)
+
+
+@pytest.mark.parametrize(("name", "gates"), KINDS)
+@pytest.mark.parametrize("lengths", [[3, 6, 1, 3], [2, 2, 2, 2]])
+def test_packed_sequences_are_processed_as_if_each_were_alone(name, gates, lengths):
+    rng = np.random.default_rng(0)
+    kind = {"lstm": rg.nn.LSTM, "gru": rg.nn.GRU}.get(name, rg.nn.RNN)
+    more = {"nonlinearity": name[4:]} if name.startswith("rnn") else {}
+    layer = kind(2, 3, num_layers=2, bidirectional=True, dtype=rg.float64, **more)
+    x = rg.tensor(rng.standard_normal((4, 6, 2)), requires_grad=True)
+    hx = [rg.tensor(rng.standard_normal((4, 4, 3)), requires_grad=True) for _ in range(2 if name == "lstm" else 1)]
+
+    def run(x, hx):
+        out, last = layer(x, tuple(hx) if name == "lstm" else hx[0])
+        return out, last if name == "lstm" else (last,)
+
+    packed = rg.nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+    out, last = run(packed, hx)
+    out, _ = rg.nn.utils.rnn.pad_packed_sequence(out, batch_first=True)
+    found, expected = [*last], [[] for _ in last]
+    for row, length in enumerate(lengths):
+        alone, ends = run(x[row : row + 1, :length].transpose(0, 1), [state[:, row : row + 1] for state in hx])
+        found.append(out[row, :length])
+        expected.append(alone[:, 0])
+        for states, end in zip(expected, ends, strict=False):
+            states.append(end)
+    expected = [rg.cat(y, 1) if isinstance(y, list) else y for y in expected]
+    weights = [rg.tensor(rng.standard_normal(y.shape)) for y in found]
+    inputs = [x, *hx, *layer.parameters()]
+    results = []
+    for ys in (found, expected):
+        for y, z in zip(ys, found, strict=True):
+            np.testing.assert_allclose(y.detach(), z.detach(), rtol=1e-10, atol=1e-12)
+        results.append(rg.autograd.grad(sum((y * w).sum() for y, w in zip(ys, weights, strict=True)), inputs))
+    for one, two in zip(*results, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("sizes", [[2, 1], [1, 3], [3, 1, 0], [5, -1]])
+def test_batch_sizes_must_be_positive_decreasing_and_complete(sizes):
+    x, hx, params = layers("gru", 3)
+    with pytest.raises(RuntimeError, match=r"gru.*: expected positive, decreasing batch_sizes with the sum 4, got"):
+        rg.gru(x[0], hx, params, True, 1, 0.0, False, False, False, batch_sizes=sizes)
+    with pytest.raises(RuntimeError, match=r"expected an input \(total, features\) with batch_sizes"):
+        rg.gru(x, hx, params, True, 1, 0.0, False, False, False, batch_sizes=sizes)

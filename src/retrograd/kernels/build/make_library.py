@@ -78,12 +78,25 @@ ALWAYS = (
         _INDICES,
     ),
     _loop(
-        "sequences.recurrent_loops", "lstm", _array("f4", 3), _PAIRS, _array("u4", 1), _FLOATS, _array("f4", 3),
-        _PLANES, _array("u4", 3),
+        "sequences.recurrent_loops", "lstm", _REALS, _integers(5), _HALVES, _array("u4", 1), _FLOATS,
+        _array("f4", 3), _HALVES,
     ),
     _loop(
-        "sequences.recurrent_loops", "lstm_backward", _PLANES, _array("f4", 2), _array("f4", 2), _array("f4", 3),
-        _array("f4", 3), _array("u4", 1), _PLANES, _array("u4", 3),
+        "sequences.recurrent_loops", "lstm_backward", _HALVES, _integers(5), _REALS, _REALS, _REALS,
+        _array("f4", 3), _array("u4", 1), _HALVES,
+    ),
+    _loop(
+        "sequences.recurrent_loops", "gru", _REALS, _integers(5), _HALVES, _array("u4", 1), _FLOATS, _FLOATS, _REALS,
+        _HALVES,
+    ),
+    _loop(
+        "sequences.recurrent_loops", "gru_backward", _HALVES, _integers(5), _REALS, _HALVES, _REALS, _REALS, _HALVES,
+        _array("u4", 1), _HALVES, _HALVES,
+    ),
+    _loop("sequences.recurrent_loops", "rnn", _REALS, _integers(5), _HALVES, _array("u4", 1), _FLOATS, "'bool'"),
+    _loop(
+        "sequences.recurrent_loops", "rnn_backward", _HALVES, _integers(5), _REALS, _HALVES, _array("u4", 1), "'bool'",
+        _HALVES,
     ),
     *[
         _loop(

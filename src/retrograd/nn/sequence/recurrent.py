@@ -7,15 +7,12 @@ from collections.abc import Callable
 from math import sqrt
 from typing import Any, ClassVar
 
-import numpy as np
-
 from ...core.errors import describe
-from ...core.tensor.tensor import Tensor, new_tensor
+from ...core.tensor.tensor import Tensor
 from ...ops.indexing.gather import index_select
 from ...ops.make.filled import zeros
 from ...ops.nn.recurrent.cells import gru_cell, lstm_cell, rnn_relu_cell, rnn_tanh_cell
 from ...ops.nn.recurrent.layers import gru, lstm, rnn_relu, rnn_tanh
-from ...ops.shape.joining import cat
 from .. import init
 from ..base.arguments import DeviceLike, DTypeLike
 from ..base.module import Module
@@ -29,43 +26,6 @@ def _refuse_projection(name: str, given: dict[str, int]) -> None:
         raise ValueError(f"{name}: proj_size argument is only supported for LSTM, not RNN or GRU")
     for argument in given:
         raise TypeError(f"{name}.__init__() got an unexpected keyword argument {argument!r}")
-
-
-def _run_packed(
-    layer: RNNBase, packed: PackedSequence, states: tuple[Tensor, ...] | None
-) -> tuple[PackedSequence, tuple[Tensor, ...]]:
-    """Return the outputs and final states for packed sequences; sequences of equal length are processed together."""
-    sizes = lengths_of(packed.batch_sizes)
-    batch = int(sizes[0])
-    lengths = (sizes[:, None] > np.arange(batch)[None, :]).sum(0)
-    if states is not None and packed.sorted_indices is not None:
-        states = tuple(index_select(state, 1, packed.sorted_indices) for state in states)
-    starts = np.concatenate(([0], np.cumsum(sizes)))
-    outputs: list[Tensor] = []
-    places: list[np.ndarray] = []
-    finals: list[tuple[Tensor, ...]] = []
-    first = 0
-    batch_first, layer.batch_first = layer.batch_first, False
-    try:
-        while first < batch:  # lengths are in descending order, so equal lengths are adjacent
-            length = int(lengths[first])
-            end = int((lengths >= length).sum())
-            rows = (starts[:length, None] + np.arange(first, end)[None, :]).reshape(-1)
-            x = index_select(packed.data, 0, new_tensor(rows)).reshape(length, end - first, *packed.data.shape[1:])
-            own = None if states is None else tuple(state[:, first:end] for state in states)
-            result, final = layer._run_layers(x, own)
-            outputs.append(result.reshape(rows.size, *result.shape[2:]))
-            places.append(rows)
-            finals.append(final)
-            first = end
-    finally:
-        layer.batch_first = batch_first
-    order = np.argsort(np.concatenate(places))
-    data = index_select(cat(outputs), 0, new_tensor(order))
-    ends = tuple(cat([final[index] for final in finals], 1) for index in range(len(finals[0])))
-    if packed.unsorted_indices is not None:
-        ends = tuple(index_select(state, 1, packed.unsorted_indices) for state in ends)
-    return PackedSequence(data, *packed[1:]), ends
 
 
 class RNNBase(Module):
@@ -178,7 +138,7 @@ class RNNBase(Module):
         """Return the outputs and final states, without a batch dimension if the input has none."""
         name = type(self).__name__
         if isinstance(input, PackedSequence):
-            return _run_packed(self, input, states)
+            return self._run_packed(input, states)
         if input.ndim not in (2, 3):
             raise ValueError(f"{name}: expected an input of 2 or 3 dimensions, got {describe(input)}")
         if input.array.shape[-1] != self.input_size:
@@ -197,21 +157,40 @@ class RNNBase(Module):
             for state, shape in zip(states, shapes, strict=True):
                 if state.array.shape != shape:
                     raise RuntimeError(f"{name}: expected a hidden state of size {shape}, got {describe(state)}")
-        weights = [getattr(self, name) for names in self._all_weights for name in names]
-        outputs, *finals = self.LAYERS[self.mode](
+        outputs, *finals = self._layers(x, states, batch_first)
+        if batched:
+            return outputs, tuple(finals)
+        return outputs.squeeze(1), tuple([state.squeeze(1) for state in finals])
+
+    def _run_packed(
+        self, packed: PackedSequence, states: tuple[Tensor, ...] | None
+    ) -> tuple[PackedSequence, tuple[Tensor, ...]]:
+        sizes, x = lengths_of(packed.batch_sizes).tolist(), packed.data
+        if states is None:
+            states = tuple([zeros(shape, device=x.device, dtype=x.dtype) for shape in self._state_shapes(sizes[0])])
+        elif packed.sorted_indices is not None:
+            states = tuple([index_select(state, 1, packed.sorted_indices) for state in states])
+        data, *finals = self._layers(x, states, False, sizes)
+        if packed.unsorted_indices is not None:
+            finals = [index_select(state, 1, packed.unsorted_indices) for state in finals]
+        return PackedSequence(data, *packed[1:]), tuple(finals)
+
+    def _layers(
+        self, x: Tensor, states: tuple[Tensor, ...], batch_first: bool, batch_sizes: list[int] | None = None
+    ) -> list[Tensor]:
+        found: list[Tensor] = self.LAYERS[self.mode](
             x,
             states if len(states) > 1 else states[0],
-            weights,
+            self._flat_weights,
             self.bias,
             self.num_layers,
             self.dropout,
             self.training,
             self.bidirectional,
             batch_first,
+            batch_sizes=batch_sizes,
         )
-        if batched:
-            return outputs, tuple(finals)
-        return outputs.squeeze(1), tuple([state.squeeze(1) for state in finals])
+        return found
 
     def _state_shapes(self, batch: int) -> list[tuple[int, ...]]:
         layers = self.num_layers * (2 if self.bidirectional else 1)

@@ -283,9 +283,11 @@ RECURRENT = [(24, 32, 7, 40), (128, 64, 5, 3), (9, 34, 4, 17), (16, 33, 4, 8)]
 
 @pytest.mark.parametrize("case", RECURRENT, ids=str)
 @pytest.mark.parametrize("bias", [True, False])
-def test_an_lstm_of_bfloat16_has_gates_and_cells_in_float32(by_pairs, case, bias):
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "tanh", "relu"])
+def test_a_recurrent_layer_of_bfloat16_has_gates_and_cells_in_float32(by_pairs, kind, case, bias):
     inputs, size, steps, batch = case
-    layer = rg.nn.LSTM(inputs, size, bias=bias, bidirectional=True)
+    options = {"nonlinearity": kind} if kind.islower() else {}
+    layer = getattr(rg.nn, "RNN" if options else kind)(inputs, size, bias=bias, bidirectional=True, **options)
     rng = np.random.default_rng(0)
 
     def rounded(*shape):
@@ -297,15 +299,19 @@ def test_an_lstm_of_bfloat16_has_gates_and_cells_in_float32(by_pairs, case, bias
     def results(dtype):
         for parameter, weight in zip(layer.parameters(), weights, strict=True):
             parameter.data, parameter.grad = rg.tensor(weight).to(dtype), None
-        given = [rg.tensor(z).to(dtype).detach().requires_grad_() for z in (x, h, c)]
-        y, (last, cell) = layer(given[0], tuple(given[1:]))
-        rg.autograd.backward((y, last, cell), (rg.tensor(g).to(dtype), rg.ones_like(last), rg.ones_like(cell)))
-        return [y, last, cell, *[z.grad for z in (*given, *layer.parameters())]]
+        states = (h, c) if kind == "LSTM" else (h,)
+        given = [rg.tensor(z).to(dtype).detach().requires_grad_() for z in (x, *states)]
+        y, last = layer(given[0], tuple(given[1:]) if kind == "LSTM" else given[1])
+        ends = last if kind == "LSTM" else (last,)
+        rg.autograd.backward((y, *ends), (rg.tensor(g).to(dtype), *[rg.ones_like(end) for end in ends]))
+        return [y, *ends, *[z.grad for z in (*given, *layer.parameters())]]
 
     for found, wanted in zip(results(rg.bfloat16), results(rg.float32), strict=True):
         assert found.dtype == rg.bfloat16 and found.shape == wanted.shape
         error, scale = (found.float() - wanted).abs().detach(), wanted.detach().abs()
-        assert bool((error <= scale * 2.0**-7 + 2e-2 * float(scale.max())).all())
+        near = error <= scale * 2.0**-7 + 2e-2 * float(scale.max())
+        # A pre-activation near 0 may have another sign in bfloat16, which changes the gradients of its inputs.
+        assert float(near.float().mean()) >= (0.9 if kind == "relu" else 1)
 
 
 def test_a_second_derivative_of_bfloat16_is_computed_in_float32():

@@ -1,6 +1,8 @@
 """The compiled loops of recurrent layers: all steps of a block of rows of the batch, then all steps of the next block.
 
-The notation is that of ops/nn/recurrent; bias vectors are passed even if a layer has none.
+The notation is that of ops/nn/recurrent; bias vectors are passed even if a layer has none. Sequences are matrices: row
+``first + t * step + r * apart`` belongs to step t of row r of the batch, for ``place = (steps, batch, first, step,
+apart)``. If the outputs are bfloat16, given as uint16, packed matrices consist of pairs.
 """
 
 from __future__ import annotations
@@ -8,10 +10,11 @@ from __future__ import annotations
 import numpy as np
 
 from ...runtime.thread_protocol import shared
-from ...tiles.packed_products import multiply
+from ...tiles.packed_products import _panel, multiply
+from ...tiles.tiles import BYTES, ROWS
 from ..elements.basic_loops import _compiled, _loop, like, wide
 from ..elements.scalar_functions import sigmoid, tanh
-from .common import copy
+from .common import area, copy, fetch_rows
 from .recurrent import BLOCK
 
 _APART = 16  # padding between the rows of a block, so that columns do not conflict in the cache
@@ -20,24 +23,70 @@ _MOST = 2 * BLOCK
 
 
 @_compiled()
-def _block(panels: np.ndarray, depth: int, like: np.ndarray) -> np.ndarray:
-    """Allocate the result of a product of some rows and a packed matrix of this depth."""
-    return np.empty((_MOST, panels.size // depth + _APART), like.dtype)
+def _block(width: int, like: np.ndarray) -> np.ndarray:
+    """Allocate the rows that are processed together."""
+    return np.empty((_MOST, width + _APART), like.dtype)
 
 
 @_compiled()
-def _multiply(a: np.ndarray, panels: np.ndarray, block: np.ndarray) -> None:
-    """Compute ``a @ m`` for a packed m in the first rows of the block."""
-    depth = a.shape[1]
-    multiply(a, panels, depth, panels.size // depth, block, False)
+def _depth(width: int, a: np.ndarray, panels: np.ndarray) -> int:
+    """Return the rows of a packed matrix by which ``width`` numbers like those of ``a`` are multiplied."""
+    return width * a.itemsize // panels.itemsize
+
+
+@_compiled()
+def _multiply(a: np.ndarray, rows: int, width: int, panels: np.ndarray, out: np.ndarray) -> None:
+    """Compute ``a[:rows, :width] @ m`` for a packed m."""
+    depth = _depth(width, a, panels)
+    multiply(a.view(panels.dtype)[:rows, :depth], panels, depth, panels.size // depth, out, False)
+
+
+@_compiled()
+def _multiply_ahead(
+    a: np.ndarray,
+    rows: int,
+    width: int,
+    panels: np.ndarray,
+    out: np.ndarray,
+    areas: tuple[tuple[int, int, int], ...],
+    coming: int,
+) -> None:
+    """Compute ``_multiply`` and prefetch ``coming`` rows of areas, some after each tile, while the memory is idle."""
+    depth, lanes = _depth(width, a, panels), BYTES // out.itemsize
+    factor, vectors = a.view(panels.dtype)[:, :depth], panels.size // (depth * lanes)
+    number, done, fetched = 0, 0, 0
+    while number < vectors:
+        _, count = _panel(number, vectors)
+        part = panels[number * depth * lanes : (number + count) * depth * lanes]
+        for top in range(0, rows, ROWS):
+            bottom = min(rows, top + ROWS)
+            multiply(factor[top:bottom], part, depth, count * lanes, out[top:bottom, number * lanes :], False)
+            done += count * (bottom - top)
+            until = coming * done // (vectors * rows)
+            fetch_rows(areas, fetched, until)
+            fetched = until
+        number += count
 
 
 # Loops run from 0 over slices, so that the compiler needs no check for negative indices.
 
 
-@_compiled()
+@_loop
 def _thirds(row: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return row[:size], row[size : 2 * size], row[2 * size : 3 * size]
+
+
+@_loop
+def _keep(row: np.ndarray, out: np.ndarray) -> None:
+    for j in range(row.size):
+        out[j] = row[j]
+
+
+@_loop
+def _keep_both(row: np.ndarray, out: np.ndarray, block: np.ndarray) -> None:
+    for j in range(out.size):
+        out[j] = like(row[j], out)
+        block[j] = like(row[j], block)
 
 
 @_loop
@@ -55,61 +104,66 @@ def _add_tanh(a: np.ndarray, more: np.ndarray, bias: np.ndarray) -> None:
 @shared("contract")
 def lstm(
     gates: np.ndarray,
+    place: tuple[int, ...],
     h: np.ndarray,
     across: np.ndarray,
     bias: np.ndarray,
     cells: np.ndarray,
     out: np.ndarray,
-    states: np.ndarray,
     start: int,
     stop: int,
 ) -> None:
-    """Run all steps. ``states`` is ``out``, but if it is bfloat16, ``states``, ``h`` and ``across`` are pairs."""
-    steps, batch, size = out.shape
-    rows = _block(across, h.shape[1], gates)
+    steps, batch, first, step, apart = place
+    size = h.shape[1]
+    state, rows = _block(size, h), _block(4 * size, gates)
     for low in range(start * BLOCK, min(stop * BLOCK, batch), _MOST):
         high = min(low + _MOST, stop * BLOCK, batch)
+        for r in range(low, high):
+            _keep(h[r], state[r - low])
         for t in range(steps):
-            before = h[low:high] if t == 0 else states[t - 1, low:high]
-            _multiply(before, across, rows)
+            _multiply(state, high - low, size, across, rows)
             for r in range(low, high):
-                a, more, c = gates[t, r], rows[r - low], cells[t + 1, r]
+                at = first + t * step + r * apart
+                a, more, c = gates[at], rows[r - low], cells[t + 1, r]
                 _add_sigmoid(a[: 2 * size], more[: 2 * size], bias[: 2 * size])
                 _add_tanh(a[2 * size : 3 * size], more[2 * size :], bias[2 * size :])
                 _add_sigmoid(a[3 * size :], more[3 * size :], bias[3 * size :])
                 i, f, g = _thirds(a, size)
-                o, old, new = a[3 * size :], cells[t, r], out[t, r]
+                o, old, new = a[3 * size :], cells[t, r], out[at]
                 for j in range(size):
                     c[j] = f[j] * old[j] + i[j] * g[j]
                 for j in range(size):
                     new[j] = like(o[j] * tanh(c[j]), new)
+                _keep(new, state[r - low])
 
 
 @shared("contract")
 def lstm_backward(
     dout: np.ndarray,
+    place: tuple[int, ...],
     dh: np.ndarray,
     dc: np.ndarray,
     gates: np.ndarray,
     cells: np.ndarray,
     w_hh: np.ndarray,
     da: np.ndarray,
-    slopes: np.ndarray,
     start: int,
     stop: int,
 ) -> None:
-    """Run all steps of the backward. ``slopes`` is ``da``, but if it is bfloat16, ``slopes`` and ``w_hh`` are pairs."""
-    steps, batch, size = dout.shape
-    one = gates.dtype.type(1)
-    rows, back = np.empty((_MOST, 4 * size + _APART), gates.dtype), _block(w_hh, slopes.shape[2], gates)
+    steps, batch, first, step, apart = place
+    size, one = dout.shape[1], gates.dtype.type(1)
+    slopes, rows, back = np.empty(4 * size, gates.dtype), _block(4 * size, da), _block(size, gates)
+    di, df, dg = _thirds(slopes, size)
+    do = slopes[3 * size :]
+    flat = cells.reshape((steps + 1) * batch, size)
     for low in range(start * BLOCK, min(stop * BLOCK, batch), _MOST):
         high = min(low + _MOST, stop * BLOCK, batch)
         for t in range(steps - 1, -1, -1):
             for r in range(low, high):
-                i, f, g = _thirds(gates[t, r], size)
-                di, df, dg = _thirds(rows[r - low], size)
-                o, do = gates[t, r, 3 * size :], rows[r - low, 3 * size : 4 * size]
-                old, c, along, hidden, cell = cells[t, r], cells[t + 1, r], dout[t, r], dh[r], dc[r]
+                at = first + t * step + r * apart
+                i, f, g = _thirds(gates[at], size)
+                o, along, hidden, cell = gates[at, 3 * size :], dout[at], dh[r], dc[r]
+                old, c = cells[t, r], cells[t + 1, r]
                 for j in range(size):
                     level = tanh(c[j])
                     d = (wide(along[j]) + hidden[j]) * o[j]
@@ -121,11 +175,15 @@ def lstm_backward(
                 for j in range(size):
                     df[j] = cell[j] * old[j] * f[j] * (one - f[j])
                     cell[j] *= f[j]
-                copy(rows[r - low], da[t, r])
-            if da.itemsize == 2:
-                _multiply(slopes[t, low:high], w_hh, back)
-            else:
-                _multiply(rows[: high - low, : 4 * size], w_hh, back)
+                _keep_both(slopes, da[at], rows[r - low])
+            before = first + (t - 1) * step + low * apart
+            areas = (
+                area(gates, before, apart),
+                area(da, before, apart),
+                area(dout, before, apart),
+                area(flat, (t - 1) * batch + low, 1),
+            )
+            _multiply_ahead(rows, high - low, 4 * size, w_hh, back, areas, high - low if t > 0 else 0)
             for r in range(low, high):
                 copy(back[r - low], dh[r])
 
@@ -133,6 +191,7 @@ def lstm_backward(
 @shared("contract")
 def gru(
     gates: np.ndarray,
+    place: tuple[int, ...],
     h: np.ndarray,
     across: np.ndarray,
     b_ih: np.ndarray,
@@ -142,18 +201,20 @@ def gru(
     start: int,
     stop: int,
 ) -> None:
-    steps, batch, size = out.shape
-    one = out.dtype.type(1)
-    rows = _block(across, size, out)
+    steps, batch, first, step, apart = place
+    size, one = h.shape[1], gates.dtype.type(1)
+    state, rows = _block(size, h), _block(3 * size, gates)
     bias = b_ih[: 2 * size] + b_hh[: 2 * size]
     b_in, b_hn = b_ih[2 * size :], b_hh[2 * size :]
     for low in range(start * BLOCK, min(stop * BLOCK, batch), _MOST):
         high = min(low + _MOST, stop * BLOCK, batch)
+        for r in range(low, high):
+            _keep(h[r], state[r - low])
         for t in range(steps):
-            before = h[low:high] if t == 0 else out[t - 1, low:high]
-            _multiply(before, across, rows)
+            _multiply(state, high - low, size, across, rows)
             for q in range(high - low):
-                a, recurrent, new, old = gates[t, low + q], recurrent_n[t, low + q], out[t, low + q], before[q]
+                at = first + t * step + (low + q) * apart
+                a, recurrent, new, old = gates[at], recurrent_n[at], out[at], state[q]
                 _add_sigmoid(a[: 2 * size], rows[q], bias)
                 r, z, n = _thirds(a, size)
                 hidden = rows[q, 2 * size : 3 * size]
@@ -162,12 +223,14 @@ def gru(
                 for j in range(size):
                     n[j] = tanh(n[j] + b_in[j] + r[j] * recurrent[j])
                 for j in range(size):
-                    new[j] = (one - z[j]) * n[j] + z[j] * old[j]
+                    new[j] = like((one - z[j]) * n[j] + z[j] * wide(old[j]), new)
+                _keep(new, old)
 
 
 @shared("contract")
 def gru_backward(
     dout: np.ndarray,
+    place: tuple[int, ...],
     dh: np.ndarray,
     h: np.ndarray,
     gates: np.ndarray,
@@ -179,29 +242,40 @@ def gru_backward(
     start: int,
     stop: int,
 ) -> None:
-    steps, batch, size = out.shape
-    one = out.dtype.type(1)
-    rows, back = np.empty((_MOST, 3 * size + _APART), out.dtype), _block(w_hh, 3 * size, out)
+    steps, batch, first, step, apart = place
+    size, one = dout.shape[1], gates.dtype.type(1)
+    slopes, rows, back = np.empty(3 * size, gates.dtype), _block(3 * size, out), _block(size, gates)
+    dr, dz, dn = _thirds(slopes, size)
+    inward = np.empty(size, gates.dtype)
     for low in range(start * BLOCK, min(stop * BLOCK, batch), _MOST):
         high = min(low + _MOST, stop * BLOCK, batch)
         for t in range(steps - 1, -1, -1):
-            before = h[low:high] if t == 0 else out[t - 1, low:high]
             for q in range(high - low):
-                r, z, n = _thirds(gates[t, low + q], size)
-                dr, dz, dn = _thirds(rows[q], size)
-                inward = dx_gates[t, low + q, 2 * size :]
-                along, hidden, recurrent, old = dout[t, low + q], dh[low + q], recurrent_n[t, low + q], before[q]
+                at = first + t * step + (low + q) * apart
+                r, z, n = _thirds(gates[at], size)
+                along, hidden, recurrent = dout[at], dh[low + q], recurrent_n[at]
+                old = h[low + q] if t == 0 else out[at - step]
                 for j in range(size):
-                    d = along[j] + hidden[j]
+                    d = wide(along[j]) + hidden[j]
                     inward[j] = d * (one - z[j]) * (one - n[j] * n[j])
-                    dz[j] = d * (old[j] - n[j]) * z[j] * (one - z[j])
+                    dz[j] = d * (wide(old[j]) - n[j]) * z[j] * (one - z[j])
                     hidden[j] = d * z[j]
                 for j in range(size):
                     dr[j] = inward[j] * recurrent[j] * r[j] * (one - r[j])
                     dn[j] = inward[j] * r[j]
-                copy(rows[q], dx_gates[t, low + q, : 2 * size])
-                copy(rows[q], dh_gates[t, low + q])
-            _multiply(rows[: high - low, : 3 * size], w_hh, back)
+                _keep_both(slopes, dh_gates[at], rows[q])
+                copy(slopes, dx_gates[at, : 2 * size])
+                copy(inward, dx_gates[at, 2 * size :])
+            before = first + (t - 1) * step + low * apart
+            areas = (
+                area(gates, before, apart),
+                area(recurrent_n, before, apart),
+                area(dx_gates, before, apart),
+                area(dh_gates, before, apart),
+                area(dout, before, apart),
+                area(out, before - step if t > 1 else before, apart),
+            )
+            _multiply_ahead(rows, high - low, 3 * size, w_hh, back, areas, high - low if t > 0 else 0)
             for q in range(high - low):
                 more, hidden = back[q], dh[low + q]
                 for j in range(size):
@@ -210,29 +284,39 @@ def gru_backward(
 
 @shared("contract")
 def rnn(
-    out: np.ndarray, h: np.ndarray, across: np.ndarray, bias: np.ndarray, relu: bool, start: int, stop: int
+    out: np.ndarray,
+    place: tuple[int, ...],
+    h: np.ndarray,
+    across: np.ndarray,
+    bias: np.ndarray,
+    relu: bool,
+    start: int,
+    stop: int,
 ) -> None:
-    steps, batch, size = out.shape
-    zero = out.dtype.type(0)
-    rows = _block(across, size, out)
+    steps, batch, first, step, apart = place
+    size, zero = h.shape[1], out.dtype.type(0)
+    state, rows = _block(size, h), _block(size, out)
     for low in range(start * BLOCK, min(stop * BLOCK, batch), _MOST):
         high = min(low + _MOST, stop * BLOCK, batch)
+        for r in range(low, high):
+            _keep(h[r], state[r - low])
         for t in range(steps):
-            before = h[low:high] if t == 0 else out[t - 1, low:high]
-            _multiply(before, across, rows)
+            _multiply(state, high - low, size, across, rows)
             for r in range(low, high):
-                new, more = out[t, r], rows[r - low]
+                new, more = out[first + t * step + r * apart], rows[r - low]
                 if relu:
                     for j in range(size):
                         a = new[j] + more[j] + bias[j]
                         new[j] = zero if a <= zero else a
                 else:
                     _add_tanh(new, more, bias)
+                copy(new, state[r - low, :size])
 
 
 @shared("contract")
 def rnn_backward(
     dout: np.ndarray,
+    place: tuple[int, ...],
     dh: np.ndarray,
     out: np.ndarray,
     w_hh: np.ndarray,
@@ -241,18 +325,20 @@ def rnn_backward(
     start: int,
     stop: int,
 ) -> None:
-    steps, batch, size = out.shape
-    one, zero = out.dtype.type(1), out.dtype.type(0)
-    rows, back = np.empty((_MOST, size + _APART), out.dtype), _block(w_hh, size, out)
+    steps, batch, first, step, apart = place
+    size, one, zero = dout.shape[1], dh.dtype.type(1), dh.dtype.type(0)
+    slopes, rows, back = np.empty(size, dh.dtype), _block(size, da), _block(size, dh)
     for low in range(start * BLOCK, min(stop * BLOCK, batch), _MOST):
         high = min(low + _MOST, stop * BLOCK, batch)
         for t in range(steps - 1, -1, -1):
             for r in range(low, high):
-                level, along, hidden, new = out[t, r], dout[t, r], dh[r], rows[r - low]
+                at = first + t * step + r * apart
+                level, along, hidden = out[at], dout[at], dh[r]
                 for j in range(size):
-                    slope = (one if level[j] > zero else zero) if relu else one - level[j] * level[j]
-                    new[j] = slope * (along[j] + hidden[j])
-                copy(new, da[t, r])
-            _multiply(rows[: high - low, :size], w_hh, back)
+                    y = wide(level[j])
+                    slope = (one if y > zero else zero) if relu else one - y * y
+                    slopes[j] = slope * (wide(along[j]) + hidden[j])
+                _keep_both(slopes, da[at], rows[r - low])
+            _multiply(rows, high - low, size, w_hh, back)
             for r in range(low, high):
                 copy(back[r - low], dh[r])

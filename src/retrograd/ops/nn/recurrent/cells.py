@@ -28,7 +28,7 @@ def _cell(
     if (given[2] is None) != (given[3] is None):
         raise RuntimeError("b_ih and b_hh must both be given or both be None")
     x = x.unsqueeze(0) if batched else x.reshape(1, 1, -1)
-    check_layer(x, hs, [*given, None], gates)
+    check_layer(x, x.array.shape[1], hs, [*given, None], gates)
     _, *last = layer(x, hs, [*given, None], False)
     return last if batched else [h.squeeze(0) for h in last]
 

@@ -17,11 +17,13 @@ from ....core.graph.primitive import Primitive, apply
 from ....core.tensor.tensor import Tensor
 from ....kernels import or_reference
 from ....kernels.loops.sequences import recurrent as loops
-from ....kernels.runtime.result_arrays import empty
 from ...linear.products.affine import linear
 from ...table.batching import composed
 from ...table.composites import gradients_of, raw, second_order, where_needed
 from .kernel_helpers import (
+    backward_of_halves,
+    new_sequence,
+    of_halves,
     ordered,
     previous,
     product,
@@ -68,13 +70,12 @@ def _steps_back(
     r, z, n = (gates[..., k * size : (k + 1) * size] for k in range(3))
     # The derivatives of h (for r: of n's pre-activation) with respect to pre-activations; the loop multiplies them in
     # place.
-    inputs, hidden = (x.reshape(steps, batch, 3, size) for x in (dx_gates, dh_gates))
-    inputs[..., 0, :] = hn * r * (1 - r)
-    inputs[..., 1, :] = (previous(h, out) - n) * z * (1 - z)
-    inputs[..., 2, :] = (1 - z) * (1 - n * n)
+    dx_gates[..., :size] = hn * r * (1 - r)
+    dx_gates[..., size : 2 * size] = (previous(h, out, False) - n) * z * (1 - z)
+    dx_gates[..., 2 * size :] = (1 - z) * (1 - n * n)
     for t in range(steps - 1, -1, -1):
         dh += dout[t]
-        a, b = inputs[t], hidden[t]
+        a, b = [x[t].reshape(batch, 3, size) for x in (dx_gates, dh_gates)]
         a[:, 1:] *= dh[:, None]
         a[:, 0] *= a[:, 2]
         b[:, :2] = a[:, :2]
@@ -87,12 +88,12 @@ def _steps_back(
 def _gru(
     x: Array, h: Array, w_ih: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None, reverse: bool
 ) -> tuple[tuple[Any, Any], Any, Any]:
-    gates = projected(ordered(x, reverse), w_ih)
-    hn, out = empty((2, x.shape[0], *h.shape), x.dtype, x)
-    run = loops.gru if loops.takes(gates) else _steps
-    run(gates, h, w_hh, b_ih, b_hh, hn, out)
-    last = out[-1] if x.shape[0] else h
-    return (ordered(out, reverse), last.copy()), gates, hn
+    gates = projected(x, w_ih)
+    hn, out = [new_sequence(gates, h.shape[1], dtype) for dtype in (gates.dtype, x.dtype)]
+    run, outputs = loops.gru if loops.takes(gates) else _steps, ordered(out, reverse)
+    run(ordered(gates, reverse), h, w_hh, b_ih, b_hh, ordered(hn, reverse), outputs)
+    last = outputs[-1] if x.shape[0] else h
+    return (out, last.copy()), gates, hn
 
 
 @or_reference
@@ -100,19 +101,21 @@ def _gru_backward(
     dout: Array, dh: Array, x: Array, h: Array, w_ih: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None,
     out: Array, gates: Array, hn: Array, reverse: bool, wanted: tuple[bool, ...],
 ) -> tuple[Any, ...]:  # fmt: skip
-    x, out, dout = (ordered(array, reverse) for array in (x, out, dout))
-    dh, (dx_gates, dh_gates) = dh.copy(order="C"), empty((2, *gates.shape), x.dtype, x)
+    dh = dh.copy(order="C")
+    dx_gates, dh_gates = [new_sequence(gates, gates.shape[2], x.dtype) for _ in range(2)]
     run = loops.gru_backward if loops.takes(gates) else _steps_back
-    run(dout, dh, h, gates, hn, out, w_hh, dx_gates, dh_gates)
+    sequences = dout, gates, hn, out, dx_gates, dh_gates
+    given, before, recurrent, after, into_x, into_h = [ordered(array, reverse) for array in sequences]
+    run(given, dh, h, before, recurrent, after, w_hh, into_x, into_h)
     return weight_gradients(dx_gates, dh_gates, x, h, out, w_ih, reverse, wanted, (dh,))
 
 
 def _gru_composite(
     x: Tensor, h: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None, b_hh: Tensor | None, reverse: bool
 ) -> tuple[Tensor, Tensor]:
-    outputs = []
+    outputs, given = [], linear(x, w_ih, b_ih).unbind(0)
     for t in steps_of(x, reverse):
-        r, z, n = linear(x[t], w_ih, b_ih).chunk(3, -1)
+        r, z, n = given[t].chunk(3, -1)
         hr, hz, hn = linear(h, w_hh, b_hh).chunk(3, -1)
         z = (z + hz).sigmoid()
         n = (n + (r + hr).sigmoid() * hn).tanh()
@@ -130,6 +133,7 @@ GRU_BACKWARD = Primitive(
     ),
     outputs=-1,
     batch=composed(gradients_of(_gru_composite, 2, "out", "gates", "hn")),
+    halves=backward_of_halves(_gru_backward, 1),
 )
 
 
@@ -146,6 +150,7 @@ GRU = Primitive(
     outputs=2,
     batch=composed(_gru_composite),
     residuals="gates hn",
+    halves=of_halves(_gru),
 )
 
 

@@ -1,24 +1,32 @@
 """Helpers of the kernels of recurrent layers.
 
-Kernels use the order of processing: a sequence that is read in reverse is flipped before and after.
+Kernels process views of sequences in the order of processing. All sequences of a kernel have the memory order of the
+input, so that neither an input with ``batch_first`` nor its outputs and gradients are transposed in memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from ....core.arrays import Array
 from ....core.arrays.bfloat16 import wide
 from ....core.arrays.devices import array_module
+from ....core.arrays.dtypes import DType
+from ....core.arrays.layout import cast
 from ....core.arrays.summation import accurate_sum
 from ....core.tensor.tensor import Tensor
+from ....kernels import or_reference
 from ....kernels.loops.layout.copies import write
 from ....kernels.loops.matrices import pairs, products
+from ....kernels.loops.sequences import recurrent as loops
 from ....kernels.runtime.result_arrays import empty
 from ...linear.matrices import as_rows
 from ...shape.joining import stack
+
+Kernel: TypeAlias = Callable[..., tuple[Any, ...]]
 
 
 def product(x: Array, y: Array) -> Array:
@@ -36,19 +44,31 @@ def dot(x: Array, y: Array, rounds: bool = True) -> Array:
     return pairs.dot(x, y, rounds=rounds) if x.dtype.char == "E" else products.dot(x, y)
 
 
+def swapped(x: Array, within: bool) -> Array:
+    """Convert an array (T, N, features) to the order of its memory or back, for ``within = by_sequence(x)``."""
+    return x.transpose(1, 0, 2) if within else x
+
+
+def new_sequence(like: Array, size: int, dtype: DType) -> Array:
+    """Allocate a sequence with the steps, the batch and the memory order of another."""
+    within = loops.by_sequence(like)
+    return swapped(empty((*swapped(like, within).shape[:2], size), dtype, like), within)
+
+
 def projected(x: Array, w: Array) -> Array:
-    """Return ``x @ w.T`` for all steps at once, in new memory; in float32 if x is bfloat16."""
-    steps, batch, _ = x.shape
-    return dot(as_rows(x), w.T, False).reshape(steps, batch, w.shape[0])
+    """Return ``x @ w.T`` for all steps at once, in new memory of x's order; in float32 if x is bfloat16."""
+    within = loops.by_sequence(x)
+    x = swapped(x, within)
+    return swapped(dot(as_rows(x), w.T, False).reshape(*x.shape[:2], w.shape[0]), within)
 
 
-def previous(h: Array, out: Array) -> Array:
+def previous(h: Array, out: Array, reverse: bool) -> Array:
     """Return the hidden state before each step."""
-    if not out.shape[0]:
-        return out
-    before = empty(out.shape, out.dtype, out)
-    before[0] = h
-    write(before[1:], out[:-1])
+    before = new_sequence(out, out.shape[2], out.dtype)
+    if out.shape[0]:
+        later = ordered(before, reverse)
+        later[0] = h
+        write(later[1:], ordered(out, reverse)[:-1])
     return before
 
 
@@ -68,19 +88,55 @@ def weight_gradients(
     ``dx_gates`` and ``dh_gates`` are the gradients of the inputs' and the states' part of the pre-activations.
     """
     want_x, *want_states, want_w_ih, want_w_hh, want_b_ih, want_b_hh = wanted
-    flat_x, flat_h = as_rows(dx_gates), as_rows(dh_gates)
-    found = [ordered(dot(flat_x, w_ih).reshape(x.shape), reverse)] if want_x else []
+    within = loops.by_sequence(dx_gates)
+    flat_x, flat_h = as_rows(swapped(dx_gates, within)), as_rows(swapped(dh_gates, within))
+    x = swapped(x, within)
+    found = [swapped(dot(flat_x, w_ih).reshape(x.shape), within)] if want_x else []
     found += [state for state, want in zip(states, want_states, strict=True) if want]
     if want_w_ih:
         found.append(dot(flat_x.T, as_rows(x)))
     if want_w_hh:
-        found.append(dot(flat_h.T, as_rows(previous(h, out))))
+        found.append(dot(flat_h.T, as_rows(swapped(previous(h, out, reverse), within))))
     if want_b_ih:
         found.append(accurate_sum(wide(flat_x), (0,)))
     if want_b_hh:
         shared = want_b_ih and dh_gates is dx_gates
         found.append(found[-1].copy() if shared else accurate_sum(wide(flat_h), (0,)))
     return tuple(found)
+
+
+def narrowed(x: Array, dtype: DType) -> Array:
+    """Cast an array, unless it has the dtype."""
+    return x if x.dtype == dtype else cast(x, dtype)
+
+
+def paired_or_wide(*arrays: Array) -> list[Array]:
+    """Convert the inputs of a layer of bfloat16 to float32: only the biases, if loops can multiply pairs."""
+    *given, b_ih, b_hh = arrays
+    return [*(given if loops.takes_pairs(*given) else wide(tuple(given))), wide(b_ih), wide(b_hh)]
+
+
+def of_halves(forward: Kernel) -> Kernel:
+    """Return a layer's kernel for bfloat16, with gates and cells in float32."""
+
+    @or_reference
+    def run(*arrays: Array, **params: object) -> tuple[object, ...]:
+        found, *saved = forward(*paired_or_wide(*arrays), **params)
+        return tuple([narrowed(array, arrays[0].dtype) for array in found]), *saved
+
+    return run
+
+
+def backward_of_halves(backward: Kernel, states: int) -> Kernel:
+    """Return the kernel of the gradient of a layer with some states for bfloat16; it computes in float32."""
+
+    @or_reference
+    def run(dout: Array, *arrays: Array, out: Array, **params: object) -> tuple[Array, ...]:
+        gradients, (x, *more) = arrays[:states], arrays[states:]
+        x, out, *given = paired_or_wide(x, out, *more)
+        return backward(narrowed(dout, x.dtype), *wide(gradients), x, *given, out=out, **params)
+
+    return run
 
 
 def sigmoid_from_tanh(size: int, sigmoids: Sequence[bool], like: Array) -> Array:

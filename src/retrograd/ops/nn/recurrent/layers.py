@@ -6,13 +6,15 @@ Sequences are ``(T, N, features)``, weights ``(gates * H, features)``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import groupby
 from typing import TypeAlias
 
 from ....core.arrays.dtypes import FLOATING, conversion_advice
 from ....core.errors import describe
 from ....core.graph.primitive import operand
 from ....core.tensor.tensor import Tensor
-from ...shape.joining import cat, stack
+from ...shape.joining import cat, split, stack
 from ...table.arguments import tensor_list
 from ...table.registry import operator
 from ...table.types import Operand
@@ -26,8 +28,8 @@ from .rnn import rnn_relu_layer, rnn_tanh_layer
 Layer: TypeAlias = Callable[[Tensor, list[Tensor], list[Tensor | None], bool], tuple[Tensor, ...]]
 
 
-def check_layer(x: Tensor, states: Sequence[Tensor], weights: Sequence[Tensor | None], gates: int) -> None:
-    """Check shapes and dtypes of one layer: input (T, N, features), states (N, H), weights."""
+def check_layer(x: Tensor, batch: int, states: Sequence[Tensor], weights: Sequence[Tensor | None], gates: int) -> None:
+    """Check shapes and dtypes of one layer: input (*, features), states (N, H) for a batch of N, weights."""
     w_ih, w_hh, b_ih, b_hh, w_hr = weights
     assert w_ih is not None and w_hh is not None
 
@@ -51,20 +53,55 @@ def check_layer(x: Tensor, states: Sequence[Tensor], weights: Sequence[Tensor | 
         if bias is not None and bias.array.shape != (rows,):
             raise RuntimeError(f"expected biases ({rows},), got {describe(bias)}")
     for index, state in enumerate(states):
-        wanted = (x.array.shape[1], hidden if index else out)
+        wanted = (batch, hidden if index else out)
         if state.array.shape != wanted:
             raise RuntimeError(f"expected states {wanted} per layer and direction, got {describe(state)}; {shown()}")
+
+
+def _packed(
+    layer: Layer, spans: list[tuple[int, int]], x: Tensor, states: list[Tensor], weights: list[Tensor | None],
+    reverse: bool,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """Run a layer on packed sequences, from the longest to the shortest: on spans of steps with equally many of them.
+
+    A sequence begins at the first step, with ``reverse`` at its last step: then sequences join from span to span,
+    otherwise they end.
+    """
+    parts = split(x, [steps * size for steps, size in spans])
+    outputs, now, ended = [], [state[:0] for state in states], []
+    for place in range(len(spans))[:: -1 if reverse else 1]:
+        steps, size = spans[place]
+        have = len(now[0].array)
+        if size > have:
+            now = [cat([state, first[have:size]]) for state, first in zip(now, states, strict=True)]
+        elif size < have:
+            ended.append([state[size:] for state in now])
+            now = [state[:size] for state in now]
+        out, *now = layer(parts[place].reshape(steps, size, x.array.shape[1]), now, weights, reverse)
+        outputs.append(out.reshape(steps * size, -1))
+    data = cat(outputs[::-1] if reverse else outputs)
+    return data, *[cat(states) for states in zip(now, *ended[::-1], strict=True)]
 
 
 def _layers(
     layer: Layer, gates: int, input: Operand, hx: Sequence[Operand], params: Sequence[Tensor], has_biases: bool,
     num_layers: int, dropout: float, train: bool, bidirectional: bool, batch_first: bool,
+    batch_sizes: Sequence[int] | None,
 ) -> list[Tensor]:  # fmt: skip
     x = operand(input)
-    if x.array.ndim != 3:
-        raise RuntimeError(f"expected an input (T, N, features), got {describe(x)}")
+    if x.array.ndim != (3 if batch_sizes is None else 2):
+        wanted = "(T, N, features)" if batch_sizes is None else "(total, features) with batch_sizes"
+        raise RuntimeError(f"expected an input {wanted}, got {describe(x)}")
     if not x.array.shape[0]:
         raise RuntimeError(f"expected a sequence of at least one step, got {describe(x)}")
+    if batch_sizes is not None:
+        sizes = list(batch_sizes)
+        if sum(sizes) != len(x.array) or sizes != sorted(sizes, reverse=True) or sizes[-1] < 1:
+            raise RuntimeError(f"expected positive, decreasing batch_sizes with the sum {len(x.array)}, got {sizes}")
+        batch_first, batch = False, sizes[0]
+        run: Layer = partial(_packed, layer, [(len(list(steps)), size) for size, steps in groupby(sizes)])
+    else:
+        batch, run = x.array.shape[0 if batch_first else 1], layer
     states = [operand(state, "hx") for state in hx]
     directions = 2 if bidirectional else 1
     usual = 4 if has_biases else 2
@@ -77,8 +114,8 @@ def _layers(
             raise RuntimeError(
                 f"expected hx ({num_layers * directions}, N, H), per layer and direction, got {describe(state)}"
             )
-    if batch_first:
-        x = x.transpose(0, 1)
+    # Outputs have the memory order of the input, and are contiguous as in PyTorch.
+    x = x.transpose(0, 1) if batch_first else x.contiguous()
     finals: list[list[Tensor]] = [[] for _ in states]
     for index in range(num_layers):
         outputs = []
@@ -89,8 +126,8 @@ def _layers(
             weights += list(given[2:4]) if has_biases else [None, None]
             weights.append(given[-1] if has_projection else None)
             start = [state[place] for state in states]
-            check_layer(x, start, weights, gates)
-            out, *last = layer(x, start, weights, direction == 1)
+            check_layer(x, batch, start, weights, gates)
+            out, *last = run(x, start, weights, direction == 1)
             outputs.append(out)
             for column, state in zip(finals, last, strict=True):
                 column.append(state)
@@ -121,6 +158,8 @@ def lstm(
     train: bool,
     bidirectional: bool,
     batch_first: bool,
+    *,
+    batch_sizes: Sequence[int] | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Layers of ``c' = f * c + i * g, h' = o * tanh(c')``: long short-term memory over a sequence.
 
@@ -140,6 +179,8 @@ def lstm(
         train: whether to apply dropout.
         bidirectional: whether each layer also has a second direction, from the end of the sequence to its start.
         batch_first: the batch is the first dimension of input and outputs.
+        batch_sizes: if the input and the outputs are packed sequences ``(total, features)``, the number of sequences
+            that reach each step, as in ``nn.utils.rnn.PackedSequence``.
 
     Returns:
         The last layer's outputs, and the final states h and c, in the shape of the initial states.
@@ -153,8 +194,9 @@ def lstm(
     """
     states = two_states(hx)
     out, h, c = _layers(
-        lstm_layer, 4, input, states, params, has_biases, num_layers, dropout, train, bidirectional, batch_first
-    )
+        lstm_layer, 4, input, states, params, has_biases, num_layers, dropout, train, bidirectional, batch_first,
+        batch_sizes,
+    )  # fmt: skip
     return out, h, c
 
 
@@ -169,6 +211,8 @@ def gru(
     train: bool,
     bidirectional: bool,
     batch_first: bool,
+    *,
+    batch_sizes: Sequence[int] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Layers of ``h' = (1 - z) * n + z * h``: gated recurrent units over a sequence.
 
@@ -191,8 +235,9 @@ def gru(
     ((5, 2, 4), (1, 2, 4))
     """
     out, h = _layers(
-        gru_layer, 3, input, (hx,), params, has_biases, num_layers, dropout, train, bidirectional, batch_first
-    )
+        gru_layer, 3, input, (hx,), params, has_biases, num_layers, dropout, train, bidirectional, batch_first,
+        batch_sizes,
+    )  # fmt: skip
     return out, h
 
 
@@ -207,6 +252,8 @@ def rnn_tanh(
     train: bool,
     bidirectional: bool,
     batch_first: bool,
+    *,
+    batch_sizes: Sequence[int] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Layers of ``h' = tanh(W_ih x + b_ih + W_hh h + b_hh)`` over a sequence.
 
@@ -222,8 +269,9 @@ def rnn_tanh(
     ((5, 2, 4), (1, 2, 4))
     """
     out, h = _layers(
-        rnn_tanh_layer, 1, input, (hx,), params, has_biases, num_layers, dropout, train, bidirectional, batch_first
-    )
+        rnn_tanh_layer, 1, input, (hx,), params, has_biases, num_layers, dropout, train, bidirectional, batch_first,
+        batch_sizes,
+    )  # fmt: skip
     return out, h
 
 
@@ -238,6 +286,8 @@ def rnn_relu(
     train: bool,
     bidirectional: bool,
     batch_first: bool,
+    *,
+    batch_sizes: Sequence[int] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Layers of ``h' = relu(W_ih x + b_ih + W_hh h + b_hh)`` over a sequence.
 
@@ -252,6 +302,7 @@ def rnn_relu(
     ((5, 2, 4), (1, 2, 4))
     """
     out, h = _layers(
-        rnn_relu_layer, 1, input, (hx,), params, has_biases, num_layers, dropout, train, bidirectional, batch_first
-    )
+        rnn_relu_layer, 1, input, (hx,), params, has_biases, num_layers, dropout, train, bidirectional, batch_first,
+        batch_sizes,
+    )  # fmt: skip
     return out, h

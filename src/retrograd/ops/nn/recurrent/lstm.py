@@ -16,8 +16,6 @@ from typing import Any
 import numpy as np
 
 from ....core.arrays import Array
-from ....core.arrays.bfloat16 import wide
-from ....core.arrays.layout import cast
 from ....core.graph.primitive import Primitive, apply
 from ....core.tensor.tensor import Tensor
 from ....kernels import or_reference
@@ -26,7 +24,18 @@ from ....kernels.runtime.result_arrays import empty
 from ...linear.products.affine import linear
 from ...table.batching import composed
 from ...table.composites import gradients_of, raw, second_order, where_needed
-from .kernel_helpers import ordered, product, projected, sigmoid_from_tanh, stacked, steps_of, weight_gradients
+from .kernel_helpers import (
+    backward_of_halves,
+    new_sequence,
+    of_halves,
+    ordered,
+    product,
+    projected,
+    sigmoid_from_tanh,
+    stacked,
+    steps_of,
+    weight_gradients,
+)
 
 
 def _steps(gates: Array, h: Array, w_hh: Array, bias: Array | None, cells: Array, out: Array) -> None:
@@ -61,16 +70,15 @@ def _steps_back(dout: Array, dh: Array, dc: Array, gates: Array, cells: Array, w
     i, f, g, o = (gates[..., k * size : (k + 1) * size] for k in range(4))
     # The derivatives of the cell (for o: of the output) with respect to pre-activations; the loop multiplies them in
     # place.
-    each = da.reshape(steps, batch, 4, size)
-    each[..., 0, :] = g * i * (1 - i)
-    each[..., 1, :] = cells[:-1] * f * (1 - f)
-    each[..., 2, :] = i * (1 - g * g)
-    each[..., 3, :] = tanh_c * o * (1 - o)
+    da[..., :size] = g * i * (1 - i)
+    da[..., size : 2 * size] = cells[:-1] * f * (1 - f)
+    da[..., 2 * size : 3 * size] = i * (1 - g * g)
+    da[..., 3 * size :] = tanh_c * o * (1 - o)
     to_cell = o * (1 - tanh_c * tanh_c)
     for t in range(steps - 1, -1, -1):
         dh += dout[t]
         dc += dh * to_cell[t]
-        a = each[t]
+        a = da[t].reshape(batch, 4, size)
         a[:, :3] *= dc[:, None]
         a[:, 3] *= dh
         dc *= f[t]
@@ -81,25 +89,15 @@ def _steps_back(dout: Array, dh: Array, dc: Array, gates: Array, cells: Array, w
 def _lstm(
     x: Array, h: Array, c: Array, w_ih: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None, reverse: bool
 ) -> tuple[tuple[Any, Any, Any], Any, Any]:
-    gates = projected(ordered(x, reverse), w_ih)
+    gates = projected(x, w_ih)
     cells = empty((x.shape[0] + 1, *c.shape), gates.dtype, x)
-    out = empty((x.shape[0], *h.shape), x.dtype, x)
+    out = new_sequence(gates, h.shape[1], x.dtype)
     cells[0] = c
     run = loops.lstm if loops.takes(gates) else _steps
-    run(gates, h, w_hh, b_ih if b_hh is None else b_ih + b_hh, cells, out)
-    last = out[-1] if x.shape[0] else h
-    return (ordered(out, reverse), last.copy(), cells[-1].astype(c.dtype)), gates, cells
-
-
-@or_reference
-def _lstm_of_halves(
-    x: Array, h: Array, c: Array, w_ih: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None, reverse: bool
-) -> tuple[tuple[Array, ...], Array, Array]:
-    """Compute the layer for bfloat16 arrays, with gates and cells in float32."""
-    if loops.takes_pairs(x, h, c, w_ih, w_hh):
-        return _lstm(x, h, c, w_ih, w_hh, wide(b_ih), wide(b_hh), reverse)
-    found, gates, cells = _lstm(*wide((x, h, c, w_ih, w_hh, b_ih, b_hh, reverse)))
-    return tuple([cast(array, x.dtype) for array in found]), gates, cells
+    outputs, bias = ordered(out, reverse), b_ih if b_hh is None else b_ih + b_hh
+    run(ordered(gates, reverse), h, w_hh, bias, cells, outputs)
+    last = outputs[-1] if x.shape[0] else h
+    return (out, last.copy(), cells[-1].astype(c.dtype)), gates, cells
 
 
 @or_reference
@@ -107,24 +105,10 @@ def _lstm_backward(
     dout: Array, dh: Array, dc: Array, x: Array, h: Array, c: Array, w_ih: Array, w_hh: Array, b_ih: Array | None,
     b_hh: Array | None, out: Array, gates: Array, cells: Array, reverse: bool, wanted: tuple[bool, ...],
 ) -> tuple[Any, ...]:  # fmt: skip
-    x, out, dout = (ordered(array, reverse) for array in (x, out, dout))
-    dh, dc, da = dh.copy(order="C"), dc.copy(order="C"), empty(gates.shape, x.dtype, x)
+    dh, dc, da = dh.copy(order="C"), dc.copy(order="C"), new_sequence(gates, gates.shape[2], x.dtype)
     run = loops.lstm_backward if loops.takes(gates) else _steps_back
-    run(dout, dh, dc, gates, cells, w_hh, da)
+    run(ordered(dout, reverse), dh, dc, ordered(gates, reverse), cells, w_hh, ordered(da, reverse))
     return weight_gradients(da, da, x, h, out, w_ih, reverse, wanted, (dh, dc))
-
-
-@or_reference
-def _lstm_backward_of_halves(
-    dout: Array, dh: Array, dc: Array, x: Array, h: Array, c: Array, w_ih: Array, w_hh: Array, b_ih: Array | None,
-    b_hh: Array | None, out: Array, **params: Any,
-) -> tuple[Array, ...]:  # fmt: skip
-    arrays: Any = x, h, c, w_ih, w_hh, b_ih, b_hh, out
-    if loops.takes_pairs(x, h, c, out, w_ih, w_hh):
-        dout = dout if dout.dtype == x.dtype else cast(dout, x.dtype)
-    else:
-        dout, arrays = wide(dout), wide(arrays)
-    return _lstm_backward(dout, wide(dh), wide(dc), *arrays, **params)
 
 
 def _lstm_composite(
@@ -132,9 +116,9 @@ def _lstm_composite(
     reverse: bool, w_hr: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Compute the layer step by step in plain operators; ``w_hr`` projects the hidden state (Sak et al., 2014)."""
-    outputs = []
+    outputs, given = [], linear(x, w_ih, b_ih).unbind(0)
     for t in steps_of(x, reverse):
-        i, f, g, o = (linear(x[t], w_ih, b_ih) + linear(h, w_hh, b_hh)).chunk(4, -1)
+        i, f, g, o = (given[t] + linear(h, w_hh, b_hh)).chunk(4, -1)
         c = f.sigmoid() * c + i.sigmoid() * g.tanh()
         h = o.sigmoid() * c.tanh()
         if w_hr is not None:
@@ -152,7 +136,7 @@ LSTM_BACKWARD = Primitive(
     ),
     outputs=-1,
     batch=composed(gradients_of(_lstm_composite, 3, "out", "gates", "cells")),
-    halves=_lstm_backward_of_halves,
+    halves=backward_of_halves(_lstm_backward, 2),
 )
 
 
@@ -174,7 +158,7 @@ LSTM = Primitive(
     outputs=3,
     batch=composed(_lstm_composite),
     residuals="gates cells",
-    halves=_lstm_of_halves,
+    halves=of_halves(_lstm),
 )
 
 

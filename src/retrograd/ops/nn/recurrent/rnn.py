@@ -12,11 +12,21 @@ from ....core.graph.primitive import Primitive, apply
 from ....core.tensor.tensor import Tensor
 from ....kernels import or_reference
 from ....kernels.loops.sequences import recurrent as loops
-from ....kernels.runtime.result_arrays import empty
 from ...linear.products.affine import linear
 from ...table.batching import composed
 from ...table.composites import gradients_of, raw, second_order, where_needed
-from .kernel_helpers import ordered, product, projected, stacked, steps_of, weight_gradients
+from .kernel_helpers import (
+    backward_of_halves,
+    narrowed,
+    new_sequence,
+    ordered,
+    paired_or_wide,
+    product,
+    projected,
+    stacked,
+    steps_of,
+    weight_gradients,
+)
 
 
 def _steps(out: Array, h: Array, w_hh: Array, bias: Array | None, relu: bool) -> None:
@@ -41,11 +51,19 @@ def _steps_back(dout: Array, dh: Array, out: Array, w_hh: Array, relu: bool, da:
 def _rnn(
     x: Array, h: Array, w_ih: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None, relu: bool, reverse: bool
 ) -> tuple[Array, Array]:
-    out = projected(ordered(x, reverse), w_ih)
-    run = loops.rnn if loops.takes(out) else _steps
-    run(out, h, w_hh, b_ih if b_hh is None else b_ih + b_hh, relu)
-    last = out[-1] if x.shape[0] else h
-    return ordered(out, reverse), last.copy()
+    out = projected(x, w_ih)
+    run, outputs = loops.rnn if loops.takes(out) else _steps, ordered(out, reverse)
+    run(outputs, h, w_hh, b_ih if b_hh is None else b_ih + b_hh, relu)
+    last = outputs[-1] if x.shape[0] else h
+    return out, last.copy()
+
+
+@or_reference
+def _rnn_of_halves(*arrays: Array, relu: bool, reverse: bool) -> tuple[Array, ...]:
+    """Compute the layer for bfloat16, in float32 between the products."""
+    x, h, w_ih, w_hh, b_ih, b_hh = paired_or_wide(*arrays)
+    found = _rnn(x, h, w_ih, w_hh, b_ih, b_hh, relu, reverse)
+    return tuple([narrowed(array, arrays[0].dtype) for array in found])
 
 
 @or_reference
@@ -53,10 +71,9 @@ def _rnn_backward(
     dout: Array, dh: Array, x: Array, h: Array, w_ih: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None,
     out: Array, relu: bool, reverse: bool, wanted: tuple[bool, ...],
 ) -> tuple[Any, ...]:  # fmt: skip
-    x, out, dout = (ordered(array, reverse) for array in (x, out, dout))
-    dh, da = dh.copy(order="C"), empty(out.shape, x.dtype, x)
+    dh, da = dh.copy(order="C"), new_sequence(out, out.shape[2], x.dtype)
     run = loops.rnn_backward if loops.takes(out) else _steps_back
-    run(dout, dh, out, w_hh, relu, da)
+    run(ordered(dout, reverse), dh, ordered(out, reverse), w_hh, relu, ordered(da, reverse))
     return weight_gradients(da, da, x, h, out, w_ih, reverse, wanted, (dh,))
 
 
@@ -64,9 +81,9 @@ def _rnn_composite(
     x: Tensor, h: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None, b_hh: Tensor | None, relu: bool,
     reverse: bool,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    outputs = []
+    outputs, given = [], linear(x, w_ih, b_ih).unbind(0)
     for t in steps_of(x, reverse):
-        a = linear(x[t], w_ih, b_ih) + linear(h, w_hh, b_hh)
+        a = given[t] + linear(h, w_hh, b_hh)
         h = a.relu() if relu else a.tanh()
         outputs.append(h)
     return stacked(outputs, h, reverse), h
@@ -86,6 +103,7 @@ RNN_BACKWARD = Primitive(
     ),
     outputs=-1,
     batch=composed(gradients_of(_rnn_composite, 2, "out")),
+    halves=backward_of_halves(_rnn_backward, 1),
 )
 
 
@@ -98,6 +116,7 @@ RNN = Primitive(
     ),
     outputs=2,
     batch=composed(_rnn_composite),
+    halves=_rnn_of_halves,
 )
 
 
