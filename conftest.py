@@ -42,6 +42,7 @@ if find_spec("numba") is None:  # the sources of compiled loops, which import it
         f"src/retrograd/kernels/{files}"
         for files in (
             "loops/*/*_loops.py", "loops/elements/scalar_functions.py", "loops/images/lines.py",
+            "loops/images/interleaved.py",
             "loops/regions/row_copies.py", "loops/regions/small_products.py", "loops/sequences/common.py",
             "runtime/loop_blas.py", "runtime/thread_protocol.py", "tiles/packed_products.py", "tiles/tiles.py",
         )
