@@ -116,7 +116,7 @@ class Forward:
     """The forward function of a loop's primitive: it returns the last carry, the results, and the saved carries."""
 
     kind = "rolled"
-    traced = True  # the steps define dtypes and devices: the primitive is not wrapped for bfloat16 and meta
+    traced = True  # the steps define devices: the primitive is not wrapped for meta
     __name__ = "scan"
 
     def __init__(self, execution: Execution, steps: int, saved: tuple[bool, ...], carries: int, slices: int) -> None:
@@ -229,7 +229,9 @@ class RolledLoop:
             return self._pull_back(steps, saved, g if several else (g,), xs, ans if several else (ans,), needs)
 
         forward = Forward(self.execution, steps, saved, self.carries, self.slices)
-        primitive = Primitive("scan", forward, "*xs", vjp=pull_back, outputs=len(self._outputs) + sum(saved))
+        primitive = Primitive(
+            "scan", forward, "*xs", vjp=pull_back, outputs=len(self._outputs) + sum(saved), bfloat16="program"
+        )
         primitive.fills = False
         primitive.batch = Call.looped  # a compiled step takes arrays of one example
         self._primitives[steps, saved] = primitive
