@@ -40,6 +40,20 @@ TESTS_OF_NO_MODULE = 115  # modules of tests of several modules; may only go dow
 # Modules that users import, which name rooms for them: only what they import themselves at once is an edge.
 TOP = {"retrograd", "retrograd._hooks"}
 
+# Rooms that compile or call code for NumPy's dtypes, or compare with it; statistics of the doctor's rules, which need
+# more digits; and modules in which another branch is right for bfloat16, whose dtype has kind V.
+OF_NUMPY_DTYPES = tuple(
+    f"retrograd.{room}"
+    for room in ("compat", "compiler", "inspect.diagnosing.rules", "kernels", "manual", "onnx", "scipy", "testing")
+)
+MISSES_BFLOAT16 = {
+    "retrograd.core.arrays.dtypes", "retrograd.core.arrays.layout", "retrograd.core.arrays.public_dtypes",
+    "retrograd.core.arrays.summation", "retrograd.core.tensor.tensor", "retrograd.inspect.diff",
+    "retrograd.inspect.watching.measures", "retrograd.nn.utils.clip_grad", "retrograd.ops.indexing.indexing",
+    "retrograd.ops.make.creation", "retrograd.ops.numpy.arguments", "retrograd.ops.numpy.rules.statistics",
+    "retrograd.ops.reduce.ordering", "retrograd.ops.reduce.sorting",
+}  # fmt: skip
+
 # Folders with one module, or with one per folder of ops/.
 ONE_SUBJECT = {
     "retrograd._generated", "retrograd.distributed.nn", "retrograd.distributed.optim", "retrograd.signal",
@@ -330,6 +344,21 @@ def test_the_engine_decides_nothing_by_the_name_of_a_primitive():
             known = NAMES_IN_ENGINE.get(module, set())
             found[module] = known and words & names
     assert found == NAMES_IN_ENGINE
+
+
+def test_tests_for_floating_numbers_include_bfloat16():
+    found = {
+        name for name in MODULES if not name.startswith(OF_NUMPY_DTYPES) and any(map(_misses_bfloat16, nodes(name)))
+    }
+    assert found == MISSES_BFLOAT16, "bfloat16 has kind V; use FLOATING, INEXACT or is_differentiable"
+
+
+def _misses_bfloat16(node: ast.AST) -> bool:
+    left = getattr(node, "left", None)
+    if not isinstance(node, ast.Compare) or "kind" not in (getattr(left, "attr", ""), getattr(left, "id", "")):
+        return False
+    kinds = getattr(node.comparators[0], "value", None)
+    return isinstance(kinds, str) and "f" in kinds and set(kinds) <= set("biufc")
 
 
 def test_no_file_has_outgrown_its_subject():

@@ -201,3 +201,14 @@ def test_the_density_of_kumaraswamy_is_its_formula_at_small_concentrations():
         wanted = np.log(a * b) + (a - 1) * np.log(x) + (b - 1) * np.log(above)
         got = D.Kumaraswamy(rg.tensor(a).double(), rg.tensor(b).double()).log_prob(rg.tensor(x)).numpy()
         np.testing.assert_allclose(got, wanted, rtol=1e-6)
+
+
+def test_distributions_of_bfloat16_have_the_limits_of_its_dtype():
+    pytest.importorskip("ml_dtypes")
+    probs = rg.tensor([0.25, 0.25, 0.5], dtype=rg.bfloat16)
+    for distribution in (D.Categorical(probs), D.Bernoulli(probs)):
+        wanted = type(distribution)(probs.float()).entropy()
+        assert distribution.entropy().dtype is rg.bfloat16
+        np.testing.assert_allclose(distribution.entropy().float(), wanted, rtol=2**-8)
+    assert D.transforms.SigmoidTransform()(probs * 400).max() == 1 - 2**-7
+    assert (D.Gamma(probs / 100, probs).rsample() > 0).all()

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays.dtypes import DType
+from ..core.arrays.dtypes import FLOATING, INEXACT, DType
 from ..core.graph.plan import Params
 from ..core.named_tuples import NamedTuple
 
@@ -34,7 +34,7 @@ class Finding(NamedTuple):
 def shown(value: object) -> str:
     """Return a number as text, with the digits of its dtype."""
     value = np.asarray(value)[()]
-    if value.dtype.kind == "f" and not np.isfinite(value):
+    if value.dtype.kind in FLOATING and not np.isfinite(value):
         return "NaN" if value != value else "inf" if value > 0 else "-inf"
     return str(value)
 
@@ -131,7 +131,7 @@ _ROWS = {"softmax", "log_softmax", "logsumexp", "scaled_dot_product_attention", 
 
 def rule_forward(name: str, values: list[Array | None], out: object, dtype: DType, params: Params) -> Finding:
     """Explain why an operator returned ``out`` (NaN or infinite) for the given values of its inputs."""
-    known = [(number, x) for number, x in enumerate(values) if x is not None and x.size and x.dtype.kind in "fciub"]
+    known = [(number, x) for number, x in enumerate(values) if x is not None and x.size and x.dtype.kind in "fcViub"]
     finding = _forward(name, known, values, out, dtype, params)
     return finding._replace(advice=_advised(finding.advice, dtype))
 
@@ -256,7 +256,7 @@ def _of_finite(name: str, known: list[tuple[int, Array]], out: Any, dtype: Any, 
 
 def _largest_of(known: list[tuple[int, Array]]) -> tuple[float, int, int] | None:
     """Return the largest magnitude among the inputs, the index of that input, and the index within its values."""
-    floats = [(number, np.abs(x)) for number, x in known if x.dtype.kind in "fc"]
+    floats = [(number, np.abs(x)) for number, x in known if x.dtype.kind in INEXACT]
     return max([(float(x.max()), number, int(x.argmax())) for number, x in floats], default=None)
 
 
@@ -289,7 +289,7 @@ def written(name: str, values: list[Array | None], params: Params) -> str:
             continue
         if x.size == 1:
             parts.append(shown(x[0]))
-        elif x.dtype.kind in "fiu":
+        elif x.dtype.kind in "fViu":
             numbers = x[x == x]
             ends = f"from {shown(numbers.min())} to {shown(numbers.max())}" if numbers.size else "that are NaN"
             parts.append(f"{x.size} values {ends}")
@@ -373,7 +373,7 @@ def _backward(name: str, values: list[Array | None], number: int, g: object, out
             return Finding(sentence, culprit, place, bad, advice)
     expression = written(name, values, {})
     known = [(i, x) for i, x in enumerate(values) if x is not None and x.size]
-    infinite = [(i, x) for i, x in known if x.dtype.kind in "fc" and not np.isfinite(x).all()]
+    infinite = [(i, x) for i, x in known if x.dtype.kind in INEXACT and not np.isfinite(x).all()]
     if infinite:
         i, x = infinite[0]
         place = int(np.argmax(~np.isfinite(x)))

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..core.arrays import Array
 from ..core.arrays.devices import array_module, backend_of, is_array
+from ..core.arrays.dtypes import INEXACT
 from ..core.arrays.fp_warnings import silent
 from ..core.graph.backward import differentiate
 from ..core.graph.modes import Mode, enable_grad
@@ -42,7 +43,7 @@ def influences(
     starts: list[object] = []
     for x in inputs:
         array = getattr(x, "array", x)
-        if not is_array(array) or array.dtype.kind not in "fc":
+        if not is_array(array) or array.dtype.kind not in INEXACT:
             starts.append(x)
             continue
         values = backend_of(array).asarray(ordinary.uniform(0.3, 0.7, array.shape))

@@ -281,7 +281,7 @@ def is_nonzero(self: Tensor) -> bool:
 
 def is_signed(self: Tensor) -> bool:
     """Return whether the dtype has negative numbers."""
-    return self.dtype.kind in "ifc"
+    return self.dtype.is_signed
 
 
 def is_inference(self: Tensor) -> bool:

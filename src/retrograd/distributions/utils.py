@@ -10,6 +10,7 @@ import numpy as np
 
 from .._generated.toplevel import arange, as_tensor, sigmoid, softmax, tensor, where
 from ..core.arrays.devices import is_array
+from ..core.arrays.dtypes import limits
 from ..core.graph.modes import recording
 from ..core.graph.primitive import operand
 from ..core.missing_names import legacy_names
@@ -72,17 +73,17 @@ def sum_rightmost(value: Tensor, dims: int) -> Tensor:
 
 def eps_of(x: Tensor) -> float:
     """Return the machine epsilon of the dtype."""
-    return float(np.finfo(x.dtype).eps)
+    return limits(x.dtype).eps
 
 
 def tiny_of(x: Tensor) -> float:
     """Return the smallest positive normal number of the dtype."""
-    return float(np.finfo(x.dtype).tiny)
+    return limits(x.dtype).tiny
 
 
 def max_of(x: Tensor) -> float:
     """Return the largest finite number of the dtype."""
-    return float(np.finfo(x.dtype).max)
+    return limits(x.dtype).max
 
 
 def clamp_probs(probs: Tensor) -> Tensor:

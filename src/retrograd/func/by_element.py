@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..core.arrays.dtypes import INEXACT
 from ..core.tensor.tensor import Tensor
 from ..ops.numpy.arguments import alike, tensor
 from ..ops.shape.expansion import broadcast_to
@@ -164,7 +165,7 @@ def _joined(
         else:
             joined = np.array(values, dtype)
             if beside is not None:
-                weak = joined.dtype == np.float64 and beside.array.dtype.kind in "fc"
+                weak = joined.dtype == np.float64 and beside.array.dtype.kind in INEXACT
                 joined = tensor(joined.astype(beside.real.dtype) if weak and dtype is None else joined)
         joined = joined.reshape((*shape, *inner))
         results.append(joined if dtype is None else joined.astype(np.dtype(dtype), copy=False))

@@ -13,8 +13,9 @@ from .record import Record
 from .statistics import sample_step
 from .table import first_line, output_of
 
-# rtol and atol as in testing.assert_close, by the size of a float in bytes.
-_TOLERANCES = {2: (1e-3, 1e-5), 4: (1.3e-6, 1e-5), 8: (1e-7, 1e-7)}
+# rtol and atol as in testing.assert_close, by the character of a dtype; E is bfloat16.
+_TOLERANCES = {"E": (1.6e-2, 1e-5), "e": (1e-3, 1e-5)}
+_TOLERANCES |= dict.fromkeys("fF", (1.3e-6, 1e-5)) | dict.fromkeys("dD", (1e-7, 1e-7))
 
 
 class Difference:
@@ -159,8 +160,7 @@ def _size(what: str, record: Record) -> int:
 
 
 def _tolerance(x: Any, y: Any) -> tuple[float, float]:
-    sizes = [z.dtype.itemsize // (2 if z.dtype.kind == "c" else 1) for z in (x, y) if z.dtype.kind in "fc"]
-    return _TOLERANCES.get(min(sizes), (0.0, 0.0)) if sizes else (0.0, 0.0)
+    return max([_TOLERANCES.get(z.dtype.char, (0.0, 0.0)) for z in (x, y)])
 
 
 def _shown(value: Any) -> str:

@@ -8,6 +8,7 @@ from math import isqrt
 from typing import TypeAlias
 
 from ..autograd import checkpoint
+from ..core.arrays.dtypes import is_differentiable
 from ..core.tensor.tensor import Tensor
 from ..func.custom import custom_vjp
 from ..func.modules import functional_call
@@ -84,7 +85,7 @@ def backsolved(
     named = getattr(f, "named_parameters", None)
     parameters = {name: x for name, x in named() if x.requires_grad} if named is not None else {}
     leaves, structure = flatten((parameters, args))
-    places = [i for i, x in enumerate(leaves) if isinstance(x, Tensor) and x.dtype.kind in "fc"]
+    places = [i for i, x in enumerate(leaves) if isinstance(x, Tensor) and is_differentiable(x.dtype)]
     result: list[Solution] = []
 
     def function(t: Tensor, y: object, moving: list[Tensor]) -> object:

@@ -10,6 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, column_or_1d
 
 from .. import nn
+from ..core.arrays.dtypes import precision
 from ..core.tensor.tensor import Tensor
 from ..nn import functional as F
 from ..ops.make.creation import tensor
@@ -123,7 +124,7 @@ class NeuralNetClassifier(ClassifierMixin, NeuralNet):  # type: ignore[misc]
         output = _first(output)
         target = tensor(target, device=self.device)
         if self._criterion_is(nn.NLLLoss):
-            output = (output + float(np.finfo(output.dtype).eps)).log()
+            output = (output + precision(output.dtype)).log()
         elif self._criterion_is(nn.BCEWithLogitsLoss):
             output = output.reshape(target.shape)
             target = target.to(output.dtype)

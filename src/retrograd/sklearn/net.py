@@ -16,6 +16,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_random_state, validate_data
 
 from .. import nn
+from ..core.arrays.dtypes import FLOATING
 from ..core.graph.modes import no_grad
 from ..core.tensor.tensor import Tensor
 from ..data import DataLoader
@@ -290,9 +291,9 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
     def _moved(self, array: Any) -> Tensor:
         """Return a batch of inputs on the module's device, with floating numbers in its dtype."""
         x = tensor(array, device=self.device)
-        dtype = next((p.dtype for p in self.module_.parameters() if p.dtype.kind in "fV"), None)
+        dtype = next((p.dtype for p in self.module_.parameters() if p.dtype.kind in FLOATING), None)
         own = self.module is None
-        return x.to(dtype) if dtype is not None and (x.dtype.kind == "f" or own) else x
+        return x.to(dtype) if dtype is not None and (x.dtype.kind in FLOATING or own) else x
 
     def _output(self, X: Any) -> Any:
         if isinstance(X, dict):

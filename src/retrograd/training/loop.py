@@ -218,7 +218,7 @@ class Loop:
                     "Loop: the state must have completed, losses, history, seconds and means as from state_dict()"
                 )
         losses = np.asarray(losses)
-        if completed < 0 or losses.shape != (completed,) or losses.dtype.kind not in "fiu":
+        if completed < 0 or losses.shape != (completed,) or losses.dtype.kind not in "fViu":
             raise ValueError(f"Loop: the state has {completed} steps and losses of shape {losses.shape}")
         for row in history:
             if not isinstance(row, dict) or not all(map(_is_number, row.values())) or row.keys() != history[0].keys():

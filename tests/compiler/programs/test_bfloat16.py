@@ -42,3 +42,18 @@ def test_a_replayed_backward_pass_gets_a_cotangent_of_bfloat16_as_the_traced_one
             w = rows.expand(47, 63).detach().requires_grad_()
             found.append([g.tolist() for g in rg.autograd.grad(call(x, w), [x, w], [cotangent] * results)])
         assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("gradient", [False, True])
+def test_a_compiled_scan_rounds_each_carry_as_the_eager_one_does(gradient):
+    def function(c, xs, w):
+        last, ys = rg.func.scan(lambda c, x: ((w @ c + x).sin(), c.exp()), c, xs)
+        return last.sum() + (ys * ys).sum() if gradient else (last, ys)
+
+    function = rg.func.grad(function, (0, 1, 2)) if gradient else function
+    compiled = rg.compile(function)
+    for seed in range(3):
+        rg.manual_seed(seed)
+        inputs = [rg.randn(*shape).to(rg.bfloat16) for shape in ((4,), (20, 4), (4, 4))]
+        assert [y.tolist() for y in compiled(*inputs)] == [y.tolist() for y in function(*inputs)]
+    assert "a loop of 20 steps" in compiled.explain()

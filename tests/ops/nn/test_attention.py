@@ -1,5 +1,7 @@
 """Attention: dropout, blocks of rows, errors. Values and gradients against PyTorch are in the operator harness."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -40,6 +42,29 @@ def test_blocks_of_rows_agree_with_the_plain_formula(causal):
     g = draw(2, 300, 4, seed=5)
     for a, b in zip(rg.autograd.grad(got, (q, k, v), g), rg.autograd.grad(wanted, (q, k, v), g), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("dropout_p", [0.0, 0.5])
+@pytest.mark.parametrize("mask", [None, (5, 7), (3, 5, 7), (2, 1, 5, 7)])
+@pytest.mark.parametrize("query, key, value", [*itertools.permutations([(), (3,), (2, 1)])])
+def test_the_leading_dimensions_of_each_operand_broadcast(query, key, value, mask, dropout_p):
+    small = draw(*query, 5, 4), draw(*key, 7, 4, seed=1), draw(*value, 7, 6, seed=2)
+    small += () if mask is None else (draw(*mask, seed=3),)
+    full = [x.expand(2, 3, *x.shape[-2:]).clone() for x in small]
+    directions = [draw(*x.shape, seed=4) for x in small]
+
+    def outputs(inputs, directions):
+        inputs = [x.requires_grad_() for x in inputs]
+        rg.manual_seed(0)
+        y = F.scaled_dot_product_attention(*inputs, dropout_p=dropout_p)
+        g = rg.autograd.grad((y * draw(2, 3, 5, 6, seed=5)).sum(), inputs, create_graph=True)
+        second = rg.autograd.grad(sum((a * b).sum() for a, b in zip(g, directions, strict=True)), inputs)
+        return y.detach(), *[x.detach() for x in g], *second
+
+    got = outputs([x.clone() for x in small], directions)
+    wanted = outputs(full, [x.expand(2, 3, *x.shape[-2:]) for x in directions])
+    for x, y in zip(got, wanted, strict=True):
+        np.testing.assert_allclose(x, y.sum_to_size(x.shape), rtol=1e-9, atol=1e-11)
 
 
 def test_one_tensor_as_query_key_and_value_to_second_order():

@@ -364,3 +364,20 @@ def test_medians_of_bfloat16_along_a_dimension_find_nan():
     x = rg.tensor([[1.0, float("nan"), 0.0], [3.0, 1.0, 2.0]]).bfloat16()
     assert str(x.median(1).values.tolist()) == "[nan, 2.0]" and x.median(1).indices.tolist() == [1, 2]
     assert x.nanmedian(1).values.tolist() == [0.0, 2.0]
+
+
+@pytest.mark.parametrize("dim", [(0,), (0, 1)])
+@pytest.mark.parametrize("name", ["sum", "mean", "logsumexp", "var"])
+def test_the_derivative_of_an_empty_gradient_by_the_cotangent_is_zero(name, dim):
+    x = rg.zeros(0, 3, requires_grad=True)
+    y = getattr(rg, name)(x, dim)
+    g = rg.ones_like(y).requires_grad_()
+    (dx,) = rg.autograd.grad(y, x, g, create_graph=True)
+    (second,) = rg.autograd.grad(dx.sum(), g)
+    assert not second.any()
+
+
+def test_the_derivative_of_the_gradient_of_an_empty_loss_by_the_cotangent_is_zero():
+    x, g = rg.zeros(0, 3, requires_grad=True), rg.ones((), requires_grad=True)
+    (dx,) = rg.autograd.grad(rg.nn.functional.mse_loss(x, rg.zeros(0, 3)), x, g, create_graph=True)
+    assert rg.autograd.grad(dx.sum(), g)[0] == 0

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..errors import call_error, describe
 from ..missing_names import provided
+from ..named_tuples import NamedTuple
 from . import Array
 from .devices import NUMPY, backend_of, is_array
 from .public_dtypes import DType as DType
@@ -108,9 +109,25 @@ def with_own_dtype(array: Array) -> Array:
     return array.view(own) if array.dtype.isnative else array.astype(own)
 
 
+class Limits(NamedTuple):
+    """The machine epsilon, the smallest normal number and the largest number of a dtype."""
+
+    eps: float
+    tiny: float
+    max: float
+
+
+def limits(dtype: DType) -> Limits:
+    """Return the limits of a floating or complex dtype; ``np.finfo`` does not take bfloat16."""
+    if dtype.kind == "V":
+        return Limits(2.0**-7, 2.0**-126, 2.0**128 - 2.0**120)
+    found = np.finfo(dtype)
+    return Limits(float(found.eps), float(found.tiny), float(found.max))
+
+
 def precision(dtype: DType) -> float:
     """Return the machine epsilon of a floating or complex dtype."""
-    return 2.0**-7 if dtype.kind == "V" else float(np.finfo(dtype).eps)
+    return limits(dtype).eps
 
 
 def complex_of(dtype: DType) -> DType:

@@ -17,6 +17,7 @@ from functools import wraps
 import numpy as np
 
 from ..arrays.devices import Backend, register_backend
+from ..arrays.dtypes import INEXACT
 from ..errors import answers
 from ..graph import plan
 from ..graph.primitive import Primitive, changes, primitives
@@ -105,7 +106,7 @@ def _unit(x: Value) -> Value:
     """Return identity matrices of the shape and memory order of x, or ones."""
     if not isinstance(x, np.ndarray):
         return x
-    if x.ndim < 2 or x.dtype.kind not in "fc":
+    if x.ndim < 2 or x.dtype.kind not in INEXACT:
         return np.ones_like(x)
     units = np.empty_like(x)
     units[...] = np.eye(*x.shape[-2:], dtype=x.dtype)

@@ -9,6 +9,7 @@ import numpy as np
 from ..._generated.functional import one_hot
 from ..._generated.toplevel import arange, broadcast_tensors, eye, full, logsumexp
 from ..._generated.toplevel import multinomial as draw_classes
+from ...core.arrays.dtypes import limits
 from ...core.graph.modes import recording
 from ...core.graph.primitive import operand
 from ...core.tensor.tensor import Size, Tensor
@@ -74,7 +75,7 @@ class ClassWeights(Distribution):
             return draw_classes(rows, count, True).T.reshape(shape)
 
     def _class_entropy(self) -> Tensor:
-        logits = self.logits.clamp(min=float(np.finfo(self.logits.dtype).min))
+        logits = self.logits.clamp(min=-limits(self.logits.dtype).max)
         return -(logits * self.probs).sum(-1)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...core.arrays.dtypes import is_array_or_number
+from ...core.arrays.dtypes import INEXACT, is_array_or_number
 from ...core.errors import describe
 from ...core.graph.primitive import operand
 from ...core.tensor.tensor import Tensor
@@ -95,7 +95,7 @@ class Carry:
             path = self.structure.paths("carry")[place]
             raise TypeError(f"{self.caller}: {self.function} must return Tensors, got {path} = {type(leaf).__name__}")
         x = operand(leaf)
-        return x.to(dtype=dtype) if isinstance(leaf, (int, float)) and dtype.kind in "fc" else x
+        return x.to(dtype=dtype) if isinstance(leaf, (int, float)) and dtype.kind in INEXACT else x
 
     def _differs(self, place: int, leaf: Tensor) -> TypeError:
         path = self.structure.paths("carry")[place]

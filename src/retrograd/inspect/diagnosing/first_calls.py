@@ -8,6 +8,7 @@ from weakref import ref
 
 import numpy as np
 
+from ...core.arrays.dtypes import FLOATING
 from ...core.graph.modes import modes
 from ...core.graph.nodes import Node
 from ...core.graph.observers import Observer, attach, detach
@@ -93,14 +94,15 @@ class UntilGraph(Observer):
         start = x.__array_interface__["data"][0]
         # A selection gets the line of the array from which it selects; the line of an array made by NumPy is not known.
         known = self.run.data_site(given) if moves(primitive) else None
-        if x.dtype.kind == "f" and (known is not None or primitive.name not in SELECTIONS):
+        if x.dtype.kind in FLOATING and (known is not None or primitive.name not in SELECTIONS):
             self.run.data.append(Data(known or user_site(4), start, x.nbytes, ref(x), ref(_owner(x))))
 
     def _note_batch(self, inputs: Inputs) -> None:
         """Record the line that computed the data from which the first batch was copied, as a DataLoader does."""
         arrays = [x.array for x in tensors_in(inputs) if not x._requires]
         x = next(
-            (x for x in arrays if isinstance(x, np.ndarray) and x.dtype.kind == "f" and x.ndim > 1 and len(x)), None
+            (x for x in arrays if isinstance(x, np.ndarray) and x.dtype.kind in FLOATING and x.ndim > 1 and len(x)),
+            None,
         )
         if x is None or x[0].size < 2:
             return

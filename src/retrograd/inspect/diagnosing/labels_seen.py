@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...core.arrays.dtypes import FLOATING
 from ...core.graph.modes import modes
 from ...core.tensor.tensor import Tensor
 from .creations import Patches, Plain
@@ -43,7 +44,7 @@ class Labels:
         data = [one for one in args if isinstance(one, Tensor) and one.array.ndim == 2 and one.array.dtype.kind == "i"]
         if len(data) > 1:
             self.looks = 0  # with several inputs, the first one alone does not identify an example
-        elif isinstance(x, Tensor) and not x._requires and x.array.ndim and x.array.dtype.kind == "f":
+        elif isinstance(x, Tensor) and not x._requires and x.array.ndim and x.array.dtype.kind in FLOATING:
             self._given, self.looks = x.array, 0
         elif isinstance(x, Tensor) and x.array.ndim == 2 and x.array.dtype.kind == "i" and self._index is None:
             self._index = x.array
@@ -57,7 +58,7 @@ class Labels:
     def _binary(self, plain: Plain, primitive: object, inputs: Array, params: object) -> Array:
         if modes.grad_enabled and self._count < _MOST:
             y = getattr(inputs[1], "array", None)
-            if isinstance(y, np.ndarray) and y.ndim in (1, 2) and y.shape[0] == y.size and y.dtype.kind == "f":
+            if isinstance(y, np.ndarray) and y.ndim in (1, 2) and y.shape[0] == y.size and y.dtype.kind in FLOATING:
                 labels = y.reshape(-1).astype(np.int64)
                 if bool((labels == y.reshape(-1)).all()) and 0 <= int(labels.min()) <= int(labels.max()) <= 1:
                     self._note(labels, self.run.binary_labels)

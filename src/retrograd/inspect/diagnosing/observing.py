@@ -434,7 +434,7 @@ class Observation:
         began = time.perf_counter()
         before, copied = {}, self._copied()
         for p in optimized.parameters:
-            if p.array.dtype.kind != "f" or p._grad is None or not hasattr(p._grad, "array"):
+            if p.array.dtype.kind not in "fV" or p._grad is None or not hasattr(p._grad, "array"):
                 continue
             name = self.name(p)
             history.gradients[name] = norm(p._grad.array)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Container, Iterable, Sequence
 
+from ...core.arrays.dtypes import FLOATING
 from ...core.source_location import Site
 from ...core.tensor.tensor import Tensor, is_dense
 from ...nn.parameter import Parameter
@@ -51,7 +52,7 @@ class OwnUpdates:
         self._seen = [
             (p, p.array.copy(), g.array.copy())
             for p, g in pairs
-            if g is not None and p.array.dtype.kind == "f" and (probe is None or p is probe)
+            if g is not None and p.array.dtype.kind in FLOATING and (probe is None or p is probe)
         ]
         self._returned = True
 
@@ -67,7 +68,7 @@ class OwnUpdates:
         elif self.optimized is None and step is not None and step.roots and self._tries < _TRIES:
             self._tries += 1
             leaves = step.leaves(step.roots[-1].source)
-        graded = [(p, p._grad) for p in leaves if p._grad is not None and p.array.dtype.kind == "f"]
+        graded = [(p, p._grad) for p in leaves if p._grad is not None and p.array.dtype.kind in FLOATING]
         self._seen = [(p, p.array.copy(), grad.array.copy()) for p, grad in graded]
 
     def before_backward(self, step: Step | None) -> None:

@@ -12,6 +12,7 @@ from weakref import ref
 import numpy as np
 
 from ...core.arrays.devices import backend_of, is_array
+from ...core.arrays.dtypes import FLOATING
 from ...core.graph.modes import modes
 from ...core.graph.nodes import Node
 from ...core.graph.observers import detach
@@ -248,7 +249,7 @@ class Step:
                 if x.leaf is None:
                     continue
                 reached = x.leaf._requires and not x.cut and self.calls[index].record.requires_grad
-                if reached or everything and isinstance(x.leaf, Tensor) and x.leaf.array.dtype.kind == "f":
+                if reached or everything and isinstance(x.leaf, Tensor) and x.leaf.array.dtype.kind in FLOATING:
                     found[id(x.leaf)] = x.leaf
         return list(found.values())
 
@@ -574,7 +575,7 @@ def _to_numpy(array: Array) -> Array:
 def number_of(x: Tensor) -> float:
     """Return a loss as a number; several elements are summed."""
     array = x.array
-    if array.size == 1 and array.dtype.kind == "f":
+    if array.size == 1 and array.dtype.kind in FLOATING:
         return float(array.item())
     array = _to_numpy(array)
     return float(abs(array.sum()) if array.dtype.kind == "c" else array.sum())

@@ -8,6 +8,7 @@ from typing import Any
 
 from ...core.arrays import Array
 from ...core.arrays.devices import array_module, is_array
+from ...core.arrays.dtypes import FLOATING
 from ...core.graph.nodes import Node, edge_of
 from ...core.tensor.tensor import Tensor
 from .flow import Flow, Root
@@ -58,7 +59,7 @@ def _connected(flow: Flow, fits: Callable[[Node], bool]) -> set[Node]:
 
 
 def _is_negative(g: Array) -> bool:
-    return is_array(g) and g.dtype.kind == "f" and g.size > 0 and bool((g <= 0).all()) and bool((g < 0).any())
+    return is_array(g) and g.dtype.kind in FLOATING and g.size > 0 and bool((g <= 0).all()) and bool((g < 0).any())
 
 
 MAX_LENGTHS = 16  # candidate batch sizes to try, those of the operators closest to the loss first

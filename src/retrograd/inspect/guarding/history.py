@@ -13,6 +13,7 @@ from ...autograd.arithmetic import Predicate, shown, written
 from ...autograd.influence import Index, element, influences, unobserved
 from ...core.arrays import Array
 from ...core.arrays.devices import array_module, backend_of, is_array
+from ...core.arrays.dtypes import is_differentiable
 from ...core.arrays.fp_warnings import silent
 from ...core.graph.backward import differentiate
 from ...core.graph.modes import enable_grad, no_grad
@@ -90,7 +91,7 @@ class Past(NamedTuple):
                 again = element((result[output] if isinstance(result, tuple) else result).array, index)
         except Exception:  # changed inputs can make the operator fail
             return True
-        return bool(again.dtype.kind in "fc" and not np.isclose(again, value, 1e-3, equal_nan=True))
+        return bool(is_differentiable(again.dtype) and not np.isclose(again, value, 1e-3, equal_nan=True))
 
     def values(self, places: Sequence[Array | None]) -> list[Array | None]:
         """Return, per input, the elements at these places as NumPy arrays; None for inputs that are not known."""
@@ -265,7 +266,7 @@ def _culprit(values: Sequence[Array | None], past: Past, bad: Predicate) -> int 
     found = [
         (is_array(past.inputs[number]), float(np.nanmax(_magnitudes(x[bad(x)]), initial=0.0)), -number)
         for number, x in enumerate(values)
-        if x is not None and x.size and x.dtype.kind in "fciub" and past.sources[number] is not None and bad(x).any()
+        if x is not None and x.size and x.dtype.kind in "fcViub" and past.sources[number] is not None and bad(x).any()
     ]
     if not found:
         return None

@@ -145,7 +145,7 @@ def _array_row(name: str, value: object, fate: str) -> str:
     text = "no gradient" if value is None and name != "" and not name.startswith("read") else summary(value)
     picture = ""
     array = numbers_of(value) if isinstance(value, Tensor) or is_array(value) else np.empty(0)
-    if array.size > 3 and array.dtype.kind in "fiuc":
+    if array.size > 3 and array.dtype.kind in "fcViu":
         values, part = plane(array)
         picture = (f"<div style='opacity:.7'>{escape(part)}</div>" if part else "") + heat_map(values)
     return f'<tr><td style="{cell}">{escape(name)}</td><td style="{cell}">{escape(text + fate)}{picture}</td></tr>'

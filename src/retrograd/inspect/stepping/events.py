@@ -12,6 +12,7 @@ import numpy as np
 
 from ...core.arrays import Array
 from ...core.arrays.devices import array_module, backend_of, is_array
+from ...core.arrays.dtypes import FLOATING
 from ...core.errors import describe
 from ...core.graph.backward import as_array, conjugate
 from ...core.graph.nodes import Node, edge_of
@@ -211,7 +212,7 @@ def _broadcast_axes(given: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int
 
 def _norm(array: Array) -> float:
     magnitudes = array_module(array).abs(array)
-    kind = "f8" if magnitudes.dtype.kind == "f" else magnitudes.dtype
+    kind = "f8" if magnitudes.dtype.kind in FLOATING else magnitudes.dtype
     return float(array_module(array).sqrt((magnitudes.astype(kind) ** 2).sum()))
 
 
@@ -236,7 +237,7 @@ def summary(value: Any) -> str:
     array = backend_of(value).to_numpy(value)
     if array.size <= 6:
         return f"{describe(value)} {np.array2string(array, precision=4, separator=' ')}".replace("\n", "")
-    if array.dtype.kind not in "fiu":
+    if array.dtype.kind not in "fViu":
         return describe(value)
     finite = array[np.isfinite(array)]
     parts = (

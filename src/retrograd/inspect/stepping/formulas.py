@@ -79,7 +79,7 @@ def worked_element(event: Step) -> str:
         read = event.read
         arrays = {key: numbers_of(read[key]) for key in event.read_for(place) if is_array(read[key])}
         product = None if upstream is None else _product(event.operator, place, index, upstream, arrays)
-        if product is None and upstream is not None and values.dtype.kind in "fiu" and not event.summed_over[place]:
+        if product is None and upstream is not None and values.dtype.kind in "fViu" and not event.summed_over[place]:
             stated = formula(event.operator, event.call)
             product = substituted(stated, place, _terms(event, place, index, values, upstream), float(values[index]))
         if product is not None:
@@ -167,7 +167,7 @@ def _terms(
         terms["g"] = float(upstream[at])
     for name, value in read.items():
         array = numbers_of(value) if is_array(value) else np.asarray(value if isinstance(value, (int, float)) else None)
-        if array.dtype.kind not in "fiu" or array.shape not in (shape, ()):
+        if array.dtype.kind not in "fViu" or array.shape not in (shape, ()):
             continue
         number_at = float(array[index if array.shape else ()])
         if name in event.inputs and event.inputs.index(name) < len(labels):
@@ -222,12 +222,12 @@ def _element(
     name: str, array: np.ndarray, index: tuple[int, ...], shape: tuple[int, ...], summed: tuple[int, ...]
 ) -> list[str]:
     """Return the element of an array that belongs to an element of the gradient, if shapes determine it."""
-    if array.shape == () and array.dtype.kind in "fiuc":
+    if array.shape == () and array.dtype.kind in "fcViu":
         return [f"{name} = {_number(array[()])}"]
     if summed:
         count = int(np.prod([array.shape[axis] for axis in summed if axis < array.ndim]))
         return [f"the sum of {count:,} elements of {name}"] if name == "g" and array.ndim > max(summed) else []
-    if array.shape == shape and array.dtype.kind in "fiucb":
+    if array.shape == shape and array.dtype.kind in "fcViub":
         return [f"{_at(name, index)} = {_number(array[index])}"]
     return []
 

@@ -80,7 +80,7 @@ def _text(g: Tensor | None) -> str:
 def _map(value: object, cells: tuple[int, int]) -> list[object] | None:
     """Return a heat map: its index in the array, rows, columns, the largest magnitude, and a letter per cell."""
     array = numbers_of(value) if isinstance(value, Tensor) or is_array(value) else np.empty(0)
-    if array.dtype.kind not in "fiuc" or array.size < 4:
+    if array.dtype.kind not in "fcViu" or array.size < 4:
         return None
     values, part = plane(array)
     grid = blocks(values.astype(np.float64), *cells)

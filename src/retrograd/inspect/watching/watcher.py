@@ -173,7 +173,7 @@ def _loss_scale(name: str, inputs: tuple[object, ...]) -> float:
     for x in inputs:
         if not is_dense(x) or not x.requires_grad:
             value = x.array if is_dense(x) else np.asarray(x)
-            if value.size == 1 and value.dtype.kind in "fiu":
+            if value.size == 1 and value.dtype.kind in "fViu":
                 number = float(_number(value))
                 if number >= _LEAST_SCALE and math.frexp(number)[0] == 0.5:
                     return number

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-import numpy as np
-
 from ..._generated.linalg import householder_product, matrix_exp, qr, solve
 from ..._generated.toplevel import allclose, cat, eye, geqrf, randn_like, where
+from ...core.arrays.dtypes import precision
 from ...core.errors import describe
 from ...core.graph.modes import no_grad
 from ...core.tensor.tensor import Tensor
@@ -197,7 +196,7 @@ class _Orthogonal(Module):
             if rows > columns:  # append random columns, so that QR gives a square orthogonal matrix
                 tall = cat([tall, randn_like(tall.new_empty(*tall.shape[:-1], rows - columns))], -1)
             identity = eye(rows, dtype=tall.dtype, device=tall.device)
-            tolerance = 10 * rows * float(np.finfo(tall.dtype).eps)
+            tolerance = 10 * rows * precision(tall.dtype)
             is_orthogonal = rows == columns and allclose(tall.mH @ tall, identity.expand_as(tall), atol=tolerance)
             self.base = tall.clone() if is_orthogonal else _orthonormal_columns(tall)
             # All three maps send -I to the first columns of I (householder: zero vectors reflect by -I, times sign -1).

@@ -114,7 +114,7 @@ def _tensor_power(self: Tensor, exponent: Operand) -> Tensor:
     """Return ``self ** exponent``, by separate primitives for frequent exponents."""
     if exponent.__class__ is int or exponent.__class__ is float:
         kind = self.array.dtype.kind
-        if kind == "f" or kind == "c":
+        if kind in INEXACT:
             if exponent == 2:
                 return apply1(SQUARE, self)
             if exponent == 0.5:

@@ -50,6 +50,8 @@ def _logsumexp(x: Array, dim: tuple[int, ...] | None = None, keepdim: bool = Fal
 def _logsumexp_vjp(g: Array, x: Array, ans: Array, dim: tuple[int, ...] | None, keepdim: bool) -> Array:
     """``g softmax(x)``; NaN where all elements are -inf, as in PyTorch."""
     p = EXP(SUB(x, kept(ans, x.shape, dim, keepdim)))
+    if 0 in x.shape:
+        return MUL(kept(g, x.shape, dim, keepdim), p)
     total = SUM(p, dim=dim, keepdim=True)  # 1, up to the rounding error of ans, which matters for large logits
     return MUL(kept(g, x.shape, dim, keepdim) / np.where(total == total, total, 1), p)
 

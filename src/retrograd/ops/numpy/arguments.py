@@ -13,7 +13,7 @@ import numpy as np
 
 from ..._generated import toplevel as ops
 from ...core.arrays.devices import backend_of, is_array
-from ...core.arrays.dtypes import INEXACT, DType, complex_of
+from ...core.arrays.dtypes import FLOATING, INEXACT, DType, complex_of
 from ...core.errors import ConversionError, describe
 from ...core.graph.modes import modes
 from ...core.graph.primitive import operand
@@ -80,7 +80,7 @@ def _as_tensor(value: object, dtype: DType | None, beside: Tensor | None) -> Ten
     if array.dtype.kind not in "biufc":
         raise TypeError(f"expected numbers, got elements of {array.dtype}")
     if weak and dtype is not None:
-        array = array.astype(complex_of(dtype) if array.dtype.kind == "c" and dtype.kind == "f" else dtype)
+        array = array.astype(complex_of(dtype) if array.dtype.kind == "c" and dtype.kind in FLOATING else dtype)
     return new_tensor(array if beside is None else backend_of(beside.array).asarray(array))
 
 

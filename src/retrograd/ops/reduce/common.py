@@ -47,8 +47,8 @@ def count(shape: tuple[int, ...], dim: tuple[int, ...] | None) -> int:
 
 
 def divided(g: Array, n: int) -> Array:
-    """Return ``g / n``, even if n is beyond the range of float16."""
-    return g * (1 / n) if n > 65504 and g.dtype == np.float16 else g / n
+    """Return ``g / n``, even if n is beyond the range of float16, or 0 and the result is repeated for no element."""
+    return g * (1 / n) if n > 65504 and g.dtype == np.float16 else g / (n or 1)
 
 
 def along(dim: int, part: slice) -> tuple[slice, ...]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...core.arrays import Array
 from ...core.arrays.devices import all_examples
-from ...core.arrays.dtypes import INEXACT
+from ...core.arrays.dtypes import FLOATING, INEXACT
 from ...core.arrays.summation import accurate_sum
 from ...core.errors import describe
 from ...core.graph.primitive import Primitive, operand
@@ -270,7 +270,7 @@ def _observation_weights(fweights: Tensor | None, aweights: Tensor | None, obser
         if weights is not None:
             if weights.shape != (observations,):
                 raise RuntimeError(f"{name} must have shape ({observations},), got {describe(weights)}")
-            if weights.dtype.kind not in ("iu" if kinds == "integer" else "f"):
+            if weights.dtype.kind not in ("iu" if kinds == "integer" else FLOATING):
                 raise RuntimeError(f"{name} must have {kinds} dtype, got {describe(weights)}")
             if bool((all_examples(operand(weights).array) < 0).any()):
                 raise RuntimeError(f"{name} must not be negative")

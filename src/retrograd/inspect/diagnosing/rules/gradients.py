@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ....core.arrays.dtypes import FLOATING
 from ....core.source_location import Site
 from ....nn.parameter import Parameter
 from ...record import Record
@@ -337,7 +338,7 @@ def _bad_data(case: Case) -> tuple[Call, str] | None:
             for place, x in enumerate(call.inputs):
                 target = place == 1 and call.name in LOSSES and not call.needs(1) and Case.has_array(step, x)
                 array: Array = step.array(x) if target else x.value if x.leaf is None and x.call < 0 else None
-                if np.size(array) < 2 or getattr(array, "dtype", np.dtype(bool)).kind != "f":
+                if np.size(array) < 2 or getattr(array, "dtype", np.dtype(bool)).kind not in FLOATING:
                     continue
                 count = int((~np.isfinite(array) if target else np.isnan(array)).sum())
                 if count:
@@ -386,7 +387,9 @@ def _bad_gradient(step: Step) -> Record | None:
 
 def _spoils(case: Case) -> bool:
     """Return whether parameters have become NaN."""
-    return any(bool(np.isnan(p.array).any()) for x in case.run.optimizers for p in x.parameters if p.dtype.kind == "f")
+    return any(
+        bool(np.isnan(p.array).any()) for x in case.run.optimizers for p in x.parameters if p.dtype.kind in FLOATING
+    )
 
 
 def _diverged(case: Case) -> bool:

@@ -124,9 +124,14 @@ def _lowest(dtype: Any) -> Any:
     return dtype.type(np.finfo(dtype).min)
 
 
+def _onto(function: np.ufunc, s: Any, other: Any) -> Any:
+    """Compute the function in place, unless ``other`` also has leading dimensions of the value, which s lacks."""
+    lead = other.shape[:-2]
+    return function(s, other, out=s if broadcast_shapes(s.shape[:-2], lead) == s.shape[:-2] else None)
+
+
 def _weights_again(s: Array, first: int | None, top: Array) -> Array:
-    p = s if first is None else _causally(s, first)
-    p -= top
+    p = _onto(np.subtract, s if first is None else _causally(s, first), top)
     return np.exp(p, out=p)
 
 
@@ -150,7 +155,7 @@ def _forward(
         p, top[..., rows, :], whole = _weights(s, rows.start if causal else None)
         total[..., rows, :] = whole
         if keep is not None:
-            p *= _rows_of(keep, rows, columns)
+            p = _onto(np.multiply, p, _rows_of(keep, rows, columns))
             whole = whole * whole.dtype.type(1 - dropout_p)
         # Scale the product with V, which is smaller than the weights.
         out[..., rows, :] = np.matmul(p, v[..., columns, :]) / whole
@@ -296,7 +301,7 @@ def _second(
         a = np.matmul(gq_rows, np.swapaxes(k_rows, -1, -2)) + np.matmul(q_rows, np.swapaxes(gk_rows, -1, -2))
         a *= a.dtype.type(scale)
         if gmask is not None:
-            a += _rows_of(gmask, rows, columns)
+            a = _onto(np.add, a, _rows_of(gmask, rows, columns))
         pa, pd = p * a, p * d
         inner, level = (z.sum(axis=-1, keepdims=True) for z in (pa, pd))
         ds = pd - p * level
