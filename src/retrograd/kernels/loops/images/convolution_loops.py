@@ -133,10 +133,11 @@ def _along_lines(x, window):
 def _inside_lines(x, window, lines):
     """Return for each column of the kernel, and each window of some lines, whether it reads an element of the line."""
     kernel, _, padding, dilation, out = window
-    flags = np.zeros((kernel[2], lines * out[2] if _along_lines(x, window) else 0), np.uint8)
+    width = lines * out[2] if _along_lines(x, window) else 0
+    flags = np.zeros((kernel[2], width + BYTES if width else 0), np.uint8)  # ``copy_inside`` reads whole vectors
     for v in range(len(flags)):
         first, last = within(v * dilation[2] - padding[2], out[2], out[2])
-        for at in range(0, flags.shape[1], out[2]):
+        for at in range(0, width, out[2]):
             flags[v, at + first : at + last] = 1
     return flags
 
