@@ -143,3 +143,10 @@ def test_batch_sizes_must_be_positive_decreasing_and_complete(sizes):
         rg.gru(x[0], hx, params, True, 1, 0.0, False, False, False, batch_sizes=sizes)
     with pytest.raises(RuntimeError, match=r"expected an input \(total, features\) with batch_sizes"):
         rg.gru(x, hx, params, True, 1, 0.0, False, False, False, batch_sizes=sizes)
+
+
+@pytest.mark.parametrize("sequences", [2, 4])
+def test_states_for_packed_sequences_must_have_as_many_sequences(sequences):
+    packed = rg.nn.utils.rnn.pack_padded_sequence(rg.ones(5, 3, 2), [2, 5, 1], enforce_sorted=False)
+    with pytest.raises(RuntimeError, match=r"GRU: expected a hidden state of size \(1, 3, 4\)"):
+        rg.nn.GRU(2, 4)(packed, rg.zeros(1, sequences, 4))

@@ -148,15 +148,9 @@ class RNNBase(Module):
         batched = input.ndim == 3
         x = input if batched else input.unsqueeze(1)
         batch_first = self.batch_first and batched
-        shapes = self._state_shapes(x.shape[0 if batch_first else 1])
-        if states is None:
-            states = tuple([zeros(shape, device=x.device, dtype=x.dtype) for shape in shapes])
-        else:
-            if not batched:
-                states = tuple([state.unsqueeze(1) for state in states])
-            for state, shape in zip(states, shapes, strict=True):
-                if state.array.shape != shape:
-                    raise RuntimeError(f"{name}: expected a hidden state of size {shape}, got {describe(state)}")
+        if states is not None and not batched:
+            states = tuple([state.unsqueeze(1) for state in states])
+        states = self._checked_states(states, x, x.shape[0 if batch_first else 1])
         outputs, *finals = self._layers(x, states, batch_first)
         if batched:
             return outputs, tuple(finals)
@@ -166,11 +160,10 @@ class RNNBase(Module):
         self, packed: PackedSequence, states: tuple[Tensor, ...] | None
     ) -> tuple[PackedSequence, tuple[Tensor, ...]]:
         sizes, x = lengths_of(packed.batch_sizes).tolist(), packed.data
-        if states is None:
-            states = tuple([zeros(shape, device=x.device, dtype=x.dtype) for shape in self._state_shapes(sizes[0])])
-        elif packed.sorted_indices is not None:
-            states = tuple([index_select(state, 1, packed.sorted_indices) for state in states])
-        data, *finals = self._layers(x, states, False, sizes)
+        initial = self._checked_states(states, x, sizes[0])
+        if states is not None and packed.sorted_indices is not None:
+            initial = tuple([index_select(state, 1, packed.sorted_indices) for state in initial])
+        data, *finals = self._layers(x, initial, False, sizes)
         if packed.unsorted_indices is not None:
             finals = [index_select(state, 1, packed.unsorted_indices) for state in finals]
         return PackedSequence(data, *packed[1:]), tuple(finals)
@@ -192,10 +185,18 @@ class RNNBase(Module):
         )
         return found
 
-    def _state_shapes(self, batch: int) -> list[tuple[int, ...]]:
+    def _checked_states(self, states: tuple[Tensor, ...] | None, x: Tensor, batch: int) -> tuple[Tensor, ...]:
+        """Return the states, or zeros for None. Raise RuntimeError if they have wrong shapes."""
         layers = self.num_layers * (2 if self.bidirectional else 1)
         hidden = (layers, batch, self.proj_size or self.hidden_size)
-        return [hidden, (layers, batch, self.hidden_size)] if self.mode == "LSTM" else [hidden]
+        shapes = [hidden, (layers, batch, self.hidden_size)] if self.mode == "LSTM" else [hidden]
+        if states is None:
+            return tuple([zeros(shape, device=x.device, dtype=x.dtype) for shape in shapes])
+        for state, shape in zip(states, shapes, strict=True):
+            if state.array.shape != shape:
+                name = type(self).__name__
+                raise RuntimeError(f"{name}: expected a hidden state of size {shape}, got {describe(state)}")
+        return states
 
     def extra_repr(self) -> str:
         parts = [f"{self.input_size}, {self.hidden_size}"]
