@@ -137,3 +137,11 @@ def test_a_negative_number_to_real_powers_has_no_gradient_by_the_power():
     x = rg.tensor([2.0, 0.5], requires_grad=True)
     ((-2.0) ** x).sum().backward()
     assert np.isnan(x.grad.numpy()).all()
+
+
+def test_an_operator_that_saves_its_result_and_its_input_writes_elsewhere():
+    x = rg.Tensor(np.array([0.5, 2.0]), requires_grad=True)
+    y = x * 1
+    y.hypot_(rg.Tensor(np.array([1.0, 1.0])))
+    y.sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), [0.5 / math.hypot(0.5, 1), 2 / math.hypot(2, 1)])

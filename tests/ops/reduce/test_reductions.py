@@ -381,3 +381,19 @@ def test_the_derivative_of_the_gradient_of_an_empty_loss_by_the_cotangent_is_zer
     x, g = rg.zeros(0, 3, requires_grad=True), rg.ones((), requires_grad=True)
     (dx,) = rg.autograd.grad(rg.nn.functional.mse_loss(x, rg.zeros(0, 3)), x, g, create_graph=True)
     assert rg.autograd.grad(dx.sum(), g)[0] == 0
+
+
+REDUCTIONS = ("sum", "prod", "mean", "max", "min", "amax", "amin", "ptp", "var", "std")
+
+
+@pytest.mark.parametrize("name", [*REDUCTIONS, "nansum", "nanmean", "nanmax", "nanmin"])
+def test_numpys_reductions_over_no_dimension_reduce_nothing(name):
+    values = np.array([[1.0, 2.0], [3.0, 4.0]])
+    got = getattr(np, name)(rg.tensor(values), axis=())
+    np.testing.assert_array_equal(got.numpy(), getattr(np, name)(values, axis=()))
+
+
+@pytest.mark.parametrize("ufunc", [np.add, np.multiply, np.maximum, np.minimum])
+def test_reduce_of_a_ufunc_over_no_dimension_reduces_nothing(ufunc):
+    values = np.array([[1.0, 2.0], [3.0, 4.0]])
+    np.testing.assert_array_equal(ufunc.reduce(rg.tensor(values), axis=()).numpy(), values)

@@ -243,3 +243,17 @@ def test_an_output_padding_below_the_stride_or_the_dilation_is_taken(kernel, opt
     wanted = torch.nn.functional.conv_transpose2d(torch.tensor(x), torch.tensor(w), **options)
     got = F.conv_transpose2d(rg.tensor(x), rg.tensor(w), **options)
     np.testing.assert_allclose(got.numpy(), wanted.numpy(), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("pad", [0, 2])
+def test_conv_tbc_is_pytorchs(pad):
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(pad)
+    arrays = [rng.standard_normal(shape) for shape in ((5, 2, 3), (2, 3, 4), (4,))]
+    ours, theirs = [[lib.tensor(array, requires_grad=True) for array in arrays] for lib in (rg, torch)]
+    got, wanted = rg.conv_tbc(*ours, pad), torch.conv_tbc(*theirs, pad)
+    np.testing.assert_allclose(got.detach().numpy(), wanted.detach().numpy(), rtol=1e-12)
+    got.square().sum().backward()
+    wanted.square().sum().backward()
+    for a, b in zip(ours, theirs):
+        np.testing.assert_allclose(a.grad.numpy(), b.grad.numpy(), rtol=1e-12)
