@@ -22,7 +22,7 @@ BOUNDS = {
     "lines of operators' docstrings that repeat another one": 31,
     "lines of docstrings that repeat another one": 278,
     "files of 60 lines and fewer, without `__init__.py` and generated ones": 62,
-    "uses of Any": 3532,
+    "uses of Any": 3430,
     "files with a `# mypy:` switch": 15,
     "`type: ignore` comments": 143,
 }

@@ -17,14 +17,17 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import IO, BinaryIO, TypeAlias
 
 if sys.platform != "win32":
     import fcntl
 
+FileName: TypeAlias = str | os.PathLike[str]
+File: TypeAlias = FileName | IO[bytes]
+
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def replacing(path: FileName) -> Iterator[BinaryIO]:
     """Yield a stream for the new content of ``path``, which replaces the old content only if the block succeeds.
 
     Symbolic links are followed. A replaced file keeps its mode and, if the system permits, its owner; a new file gets
@@ -72,7 +75,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         raise OSError(error.errno, error.strerror, os.fspath(path)) from None
 
 
-def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
+def open_regular(path: FileName) -> BinaryIO:
     """Open a regular file for reading.
 
     Raises:
@@ -92,7 +95,7 @@ def write_whole(stream: IO[bytes], content: bytes | memoryview) -> None:
         content = memoryview(content)[written:]
 
 
-def _status(path: str | os.PathLike[str]) -> os.stat_result | None:
+def _status(path: FileName) -> os.stat_result | None:
     """Return the status of a regular file, or None if nothing exists; raise OSError for anything else."""
     try:
         status = os.stat(path)

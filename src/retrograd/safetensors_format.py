@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .core.arrays.bfloat16 import bfloat16_or_none, widened
-from .files import open_regular
+from .files import File, open_regular
 
 Arrays = dict[str, np.ndarray]
 
@@ -73,7 +73,7 @@ def serialize(arrays: Arrays, metadata: dict[str, str]) -> bytes:
         ) from None
 
 
-def read(path: Any) -> tuple[Arrays, dict[str, str]]:
+def read(path: File) -> tuple[Arrays, dict[str, str]]:
     """Return the arrays by name, little-endian and in memory of their own, and the metadata.
 
     Without ml_dtypes, bfloat16 becomes float32.
@@ -99,7 +99,7 @@ def read(path: Any) -> tuple[Arrays, dict[str, str]]:
             size = file.seek(0, os.SEEK_END)
             raise MemoryError(f"{shown}: not enough memory for two copies of its {size:,} bytes") from None
         except OSError as error:
-            raise OSError(error.errno, error.strerror, os.fspath(path)) from None
+            raise OSError(error.errno, error.strerror, str(shown)) from None
         except (library.SafetensorError, ValueError, OverflowError, RecursionError) as error:
             raise CorruptFileError(f"{shown}: {_diagnosis(data, error)}") from None
 

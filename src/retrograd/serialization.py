@@ -9,12 +9,12 @@ import errno
 import json
 import os
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from io import BytesIO
 from operator import methodcaller
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 from zlib import crc32
 
 import numpy as np
@@ -22,13 +22,15 @@ import numpy as np
 from .core.arrays.devices import Device as _Device
 from .core.missing_names import legacy_names
 from .core.tensor.tensor import Tensor, new_tensor, to_array
-from .files import open_regular, replacing, write_whole
+from .files import File, open_regular, replacing, write_whole
 from .packing import Packed as Packed
 from .packing import pack as pack
 from .packing import tied, unpack
 from .safetensors_format import Arrays, parse_json, serialize
 from .safetensors_format import CorruptFileError as CorruptFileError
 from .safetensors_format import read as read_safetensors
+
+MapLocation: TypeAlias = _Device | str | Mapping[str, _Device | str] | Callable[[Any, str], Any] | None
 
 _STRUCTURE = "retrograd"  # metadata key of the nested structure
 _CHECKSUM = "retrograd.crc32"
@@ -40,7 +42,7 @@ _TORCH_SUFFIXES = (".pt", ".pth", ".bin")
 saves_objects = False
 
 
-def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: Any = None, **options: Any) -> None:
+def save(obj: object, f: File, pickle_module: object = None, pickle_protocol: object = None, **options: object) -> None:
     """Save a state dict to a file, which is replaced atomically.
 
     A name that ends in ``.pt``, ``.pth`` or ``.bin`` selects PyTorch's zip archive, which ``torch.load`` reads with
@@ -84,12 +86,11 @@ def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: Any = Non
     >>> state["epoch"], model.load_state_dict(state["model"])
     (3, <All keys matched successfully>)
     """
-    is_stream = hasattr(f, "write")
-    suffix = "" if is_stream else os.path.splitext(os.fsdecode(f))[1].lower()
+    suffix = _suffix(f)
     if suffix in _TORCH_SUFFIXES or saves_objects and suffix != ".safetensors":
         from .compat.files import pt_writer
 
-        with nullcontext(f) if is_stream else replacing(f) as stream:
+        with _writing(f) as stream:
             pt_writer.write(obj, stream, whole=saves_objects)
         return
     packed = Packed()
@@ -101,13 +102,13 @@ def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: Any = Non
 
 
 def load(
-    f: Any,
-    map_location: Any = "cpu",
-    pickle_module: Any = None,
+    f: File,
+    map_location: MapLocation = "cpu",
+    pickle_module: object = None,
     *,
     weights_only: bool | None = None,
     mmap: bool | None = None,
-    **options: Any,
+    **options: object,
 ) -> Any:
     """Load a file that ``save`` wrote. Another program's safetensors file is loaded as a dictionary of Tensors.
 
@@ -135,16 +136,17 @@ def load(
         MemoryError: two copies of the file's content do not fit in memory.
         OSError: the file cannot be read, or is a folder, a device or a pipe.
     """
-    if hasattr(f, "read"):
-        stream = f if _can_seek(f) else BytesIO(f.read())
+    file: Any = f
+    if hasattr(file, "read"):
+        stream = file if _can_seek(file) else BytesIO(file.read())
         return _load_stream(stream, stream, map_location, weights_only is not False)
-    if os.fsdecode(f).endswith(".index.json"):
-        return _load_shards(Path(f), map_location)
-    with open_regular(f) as stream:
-        return _load_stream(stream, f, map_location, weights_only is not False)
+    if os.fsdecode(file).endswith(".index.json"):
+        return _load_shards(Path(file), map_location)
+    with open_regular(file) as stream:
+        return _load_stream(stream, file, map_location, weights_only is not False)
 
 
-def _can_seek(stream: Any) -> bool:
+def _can_seek(stream: IO[bytes]) -> bool:
     """Whether the stream is seekable; pipes and sockets are not, and are read to their end."""
     try:
         stream.seek(stream.tell())
@@ -153,7 +155,7 @@ def _can_seek(stream: Any) -> bool:
     return True
 
 
-def _load_stream(stream: Any, path: Any, map_location: Any, weights_only: bool) -> Any:
+def _load_stream(stream: IO[bytes], path: Any, map_location: MapLocation, weights_only: bool) -> Any:
     begin = stream.tell()
     try:
         first = stream.read(8)
@@ -201,7 +203,7 @@ def _one_line(error: Exception) -> str:
     return text if text.isprintable() else repr(text)
 
 
-def _load_shards(index: Path, map_location: object) -> dict[str, Tensor]:
+def _load_shards(index: Path, map_location: MapLocation) -> dict[str, Tensor]:
     """Return the tensors that an index names, from files in its folder."""
     with open_regular(index) as stream:
         try:
@@ -240,7 +242,15 @@ def _placed(tensor: Tensor, location: str, map_location: Any) -> Tensor:
     return new_tensor(to_array(tensor.array, device=map_location, copy=False))
 
 
-def write_file(path: Any, arrays: Arrays, structure: Any, with_structure: bool = True) -> None:
+def _suffix(file: Any) -> str:
+    return "" if hasattr(file, "write") else os.path.splitext(os.fsdecode(file))[1].lower()
+
+
+def _writing(file: Any) -> AbstractContextManager[IO[bytes]]:
+    return nullcontext(file) if hasattr(file, "write") else replacing(file)
+
+
+def write_file(path: File, arrays: Arrays, structure: object, with_structure: bool = True) -> None:
     """Write arrays and structure to a file atomically."""
     # A file without a structure has the checksum of "null"; a saved None must have a different checksum.
     text = "null" if not with_structure else " null" if structure is None else json.dumps(structure)
@@ -251,11 +261,11 @@ def write_file(path: Any, arrays: Arrays, structure: Any, with_structure: bool =
     content = serialize(arrays, metadata)
     if _checksum(arrays, text) != checksum:
         raise RuntimeError(f"save: a Tensor was changed while it was written to {_display_name(path)}")
-    with nullcontext(path) if hasattr(path, "write") else replacing(path) as stream:
+    with _writing(path) as stream:
         write_whole(stream, content)
 
 
-def read_file(path: object, tensor_of: Callable[[np.ndarray], Tensor], checked: bool = False) -> Any:
+def read_file(path: File, tensor_of: Callable[[np.ndarray], Tensor], checked: bool = False) -> Any:
     """Return the state in a file; a dictionary of Tensors if another program wrote it.
 
     Args:

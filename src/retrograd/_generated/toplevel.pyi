@@ -727,7 +727,7 @@ def as_tensor(data: builtins.object, dtype: DTypeLike | None = None, device: Dev
     >>> rg.as_tensor(array).array is array
     True
     """
-def asarray(obj: Any, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None, copy: builtins.bool | None = None, requires_grad: builtins.bool = False) -> Tensor:
+def asarray(obj: builtins.object, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None, copy: builtins.bool | None = None, requires_grad: builtins.bool = False) -> Tensor:
     """``obj`` as a Tensor, on the same memory or a copy, according to ``copy``.
 
     Derivative: ``g`` for a Tensor that is not copied and whose ``requires_grad`` is unchanged; else none.
@@ -2991,7 +2991,7 @@ def frexp(input: Tensor) -> FrexpResult:
     >>> rg.frexp(rg.tensor([1.0, -6.0, 0.0]))
     FrexpResult(mantissa=tensor([ 0.5 , -0.75,  0.  ]), exponent=tensor([1, 3, 0], dtype=int32))
     """
-def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
+def from_numpy(array: np.ndarray) -> Tensor:
     """``array`` as a Tensor on its memory: a write to one is seen in the other.
 
     A Tensor, which NumPy's functions return for Tensors, is returned unchanged. An array that is not writable is copied

@@ -6,14 +6,14 @@ import bisect
 import itertools
 import math
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 import numpy as np
 
 from ..core.arrays import Array
 from ..ops.make.creation import from_numpy
-from .generator import numpy_generator
+from .generator import GeneratorLike, numpy_generator
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -39,6 +39,12 @@ class Dataset(Generic[T_co]):
 
     def __add__(self, other: Dataset[Any]) -> Dataset[Any]:
         return ConcatDataset([self, other])
+
+
+class Indexed(Protocol[T_co]):
+    """A map-style data set: a ``Dataset``, a sequence or an array."""
+
+    def __getitem__(self, index: Any, /) -> T_co: ...
 
 
 class IterableDataset(Dataset[T_co]):
@@ -138,7 +144,7 @@ class ConcatDataset(Dataset[T_co]):
     datasets: list[Any]
     cumulative_sizes: list[int]
 
-    def __init__(self, datasets: Iterable[Any]) -> None:
+    def __init__(self, datasets: Iterable[Indexed[T_co]]) -> None:
         self.datasets = list(datasets)
         if not self.datasets:
             raise ValueError("ConcatDataset: datasets is empty")
@@ -177,8 +183,8 @@ class ChainDataset(IterableDataset[T_co]):
     ['a', 'b', 'c']
     """
 
-    def __init__(self, datasets: Iterable[Any]) -> None:
-        self.datasets = list(datasets)
+    def __init__(self, datasets: Iterable[Indexed[T_co]]) -> None:
+        self.datasets: list[Any] = list(datasets)
         for dataset in self.datasets:
             if not isinstance(dataset, IterableDataset):
                 raise TypeError(f"ChainDataset: expected IterableDatasets, got {type(dataset).__name__}")
@@ -202,7 +208,7 @@ class Subset(Dataset[T_co]):
     ['d', 'b']
     """
 
-    def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
+    def __init__(self, dataset: Indexed[T_co], indices: Sequence[int]) -> None:
         self.dataset = dataset
         self.indices = indices
 
@@ -247,7 +253,9 @@ def tensor_batch(dataset: Any, indices: Sequence[int]) -> list[Any] | None:
     return [tensor[where] for tensor in dataset.tensors]
 
 
-def random_split(dataset: Any, lengths: Sequence[float], generator: Any = None) -> list[Subset[Any]]:
+def random_split(
+    dataset: Indexed[T_co], lengths: Sequence[float], generator: GeneratorLike | None = None
+) -> list[Subset[T_co]]:
     """Split ``dataset`` at random into subsets of given lengths, which sum to its length or, as fractions, to 1.
 
     For fractions each subset has ``floor(len(dataset) * fraction)`` samples, and the remaining samples go one each to
@@ -264,7 +272,7 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Any = None) 
     >>> len(train), len(test), sorted([*train, *test]) == list(range(10))
     (8, 2, True)
     """
-    size, total = len(dataset), sum(lengths)
+    size, total = len(cast(Sized, dataset)), sum(lengths)
     if math.isclose(total, 1) and total <= 1:
         for fraction in lengths:
             if not 0 <= fraction <= 1:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..ops.make.generators import default_generator
+from ..ops.make.generators import Generator, default_generator
+
+GeneratorLike: TypeAlias = Generator | np.random.Generator
 
 
 def numpy_generator(generator: object = None) -> np.random.Generator:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sized
 from concurrent.futures import Future, wait
 from multiprocessing.context import BaseContext
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 
 from ..core.graph.modes import modes, watchers
 from .collate import default_collate, default_convert
-from .dataset import IterableDataset
-from .generator import generator_state, numpy_generator, set_generator_state
+from .dataset import Indexed, IterableDataset
+from .generator import GeneratorLike, generator_state, numpy_generator, set_generator_state
 from .sampler import BatchSampler, RandomSampler, SequentialSampler
 from .worker import Fetcher, IterableFetcher, MapFetcher, Signal, Task, WorkerPool, load
 
@@ -73,7 +73,7 @@ class DataLoader(Generic[T_co]):
 
     def __init__(
         self,
-        dataset: Any,
+        dataset: Indexed[object] | Iterable[object],
         batch_size: int | None = 1,
         shuffle: bool | None = None,
         sampler: Iterable[Any] | None = None,
@@ -85,13 +85,14 @@ class DataLoader(Generic[T_co]):
         timeout: float = 0,
         worker_init_fn: Callable[[int], None] | None = None,
         multiprocessing_context: str | BaseContext | None = None,
-        generator: Any = None,
+        generator: GeneratorLike | None = None,
         *,
         prefetch_factor: int | None = None,
         persistent_workers: bool = False,
         pin_memory_device: str = "",
         in_order: bool = True,
     ) -> None:
+        self.dataset: Any = dataset
         iterable = isinstance(dataset, IterableDataset)
         if num_workers < 0:
             raise ValueError(f"DataLoader: num_workers must not be negative, got {num_workers}")
@@ -118,14 +119,14 @@ class DataLoader(Generic[T_co]):
         if generator is not None:
             numpy_generator(generator)  # raises TypeError if this is not a generator
         if sampler is None and not iterable:
-            sampler = RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
+            source = cast(Sized, dataset)
+            sampler = RandomSampler(source, generator=generator) if shuffle else SequentialSampler(source)
         if batch_sampler is not None:
             batch_size = None
         elif batch_size is not None:
             # Also checks the arguments for an IterableDataset, whose batches have no indices.
             batch_sampler = BatchSampler(() if sampler is None else sampler, batch_size, drop_last)
 
-        self.dataset = dataset
         self.batch_size = batch_size
         self.sampler = sampler
         self.batch_sampler = None if iterable else batch_sampler

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from ..ops.table.documentation import like
-from .generator import numpy_generator
+from .generator import GeneratorLike, numpy_generator
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -70,7 +70,11 @@ class RandomSampler(Sampler[int]):
     """
 
     def __init__(
-        self, data_source: Sized, replacement: bool = False, num_samples: int | None = None, generator: object = None
+        self,
+        data_source: Sized,
+        replacement: bool = False,
+        num_samples: int | None = None,
+        generator: GeneratorLike | None = None,
     ) -> None:
         if not isinstance(replacement, bool):
             raise TypeError(f"RandomSampler: replacement must be a bool, got {replacement!r}")
@@ -117,7 +121,7 @@ class SubsetRandomSampler(Sampler[int]):
     [3, 5, 7]
     """
 
-    def __init__(self, indices: Sequence[int], generator: object = None) -> None:
+    def __init__(self, indices: Sequence[int], generator: GeneratorLike | None = None) -> None:
         self.indices = indices
         self.generator = generator
 
@@ -145,7 +149,9 @@ class WeightedRandomSampler(Sampler[int]):
     [1, 1, 1, 1]
     """
 
-    def __init__(self, weights: object, num_samples: int, replacement: bool = True, generator: object = None) -> None:
+    def __init__(
+        self, weights: object, num_samples: int, replacement: bool = True, generator: GeneratorLike | None = None
+    ) -> None:
         if not _is_positive_integer(num_samples):
             raise ValueError(f"WeightedRandomSampler: num_samples must be a positive integer, got {num_samples!r}")
         if not isinstance(replacement, bool):

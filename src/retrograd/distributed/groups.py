@@ -231,7 +231,7 @@ def get_backend(group: object = None) -> str:
     return "undefined" if found is None else found.backend
 
 
-def get_default_backend_for_device(device: Any) -> str:
+def get_default_backend_for_device(device: str | Device | None) -> str:
     """PyTorch's backend for a device: ``"nccl"`` for GPUs, else ``"gloo"``; Retrograd treats both as ``"mpi"``."""
     return "nccl" if Device(device or "cpu").type == "cuda" else "gloo"
 

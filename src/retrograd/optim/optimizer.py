@@ -69,12 +69,12 @@ _pre_hooks_of_all: OrderedDict[int, Callable[..., Any]] = OrderedDict()
 _post_hooks_of_all: OrderedDict[int, Callable[..., Any]] = OrderedDict()
 
 
-def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+def register_optimizer_step_pre_hook(hook: Callable[..., object]) -> RemovableHandle:
     """Call ``hook(optimizer, args, kwargs)`` before each step of every optimizer."""
     return RemovableHandle(_pre_hooks_of_all, hook)
 
 
-def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
+def register_optimizer_step_post_hook(hook: Callable[..., object]) -> RemovableHandle:
     """Call ``hook(optimizer, args, kwargs)`` after each step of every optimizer."""
     return RemovableHandle(_post_hooks_of_all, hook)
 
@@ -550,27 +550,27 @@ class Optimizer:
         """Return the function unchanged: a step calls its hooks without this decorator."""
         return func
 
-    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+    def register_step_pre_hook(self, hook: Callable[..., object]) -> RemovableHandle:
         """Call ``hook(optimizer, args, kwargs)`` before each step; its result replaces ``(args, kwargs)``."""
         return RemovableHandle(self._step_pre_hooks, hook)
 
-    def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+    def register_step_post_hook(self, hook: Callable[..., object]) -> RemovableHandle:
         """Call ``hook(optimizer, args, kwargs)`` after each step."""
         return RemovableHandle(self._step_post_hooks, hook)
 
-    def register_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+    def register_state_dict_pre_hook(self, hook: Callable[..., object], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(optimizer)`` before each ``state_dict()``."""
         return RemovableHandle(self._state_dict_pre_hooks, hook, prepend)
 
-    def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+    def register_state_dict_post_hook(self, hook: Callable[..., object], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(optimizer, state_dict)`` after each ``state_dict()``; its result replaces the dictionary."""
         return RemovableHandle(self._state_dict_post_hooks, hook, prepend)
 
-    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., object], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(optimizer, state_dict)`` before each ``load_state_dict``; its result is loaded instead."""
         return RemovableHandle(self._load_state_dict_pre_hooks, hook, prepend)
 
-    def register_load_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+    def register_load_state_dict_post_hook(self, hook: Callable[..., object], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(optimizer)`` after each ``load_state_dict``."""
         return RemovableHandle(self._load_state_dict_post_hooks, hook, prepend)
 

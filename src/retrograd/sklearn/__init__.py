@@ -9,11 +9,11 @@ from importlib.util import find_spec
 if find_spec("sklearn") is None:
     raise ImportError("retrograd.sklearn needs scikit-learn: pip install 'retrograd[sklearn]'")
 
-from .callbacks import Callback as Callback
 from .callbacks import EarlyStopping as EarlyStopping
 from .callbacks import LRScheduler as LRScheduler
 from .estimators import NeuralNetClassifier as NeuralNetClassifier
 from .estimators import NeuralNetRegressor as NeuralNetRegressor
+from .net import Callback as Callback
 from .net import History as History
 from .net import NeuralNet as NeuralNet
 from .splits import ValidSplit as ValidSplit

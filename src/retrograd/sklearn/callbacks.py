@@ -1,43 +1,13 @@
-"""Callbacks of training: the base class, early stopping, and learning rate schedules."""
+"""Callbacks of training: early stopping, and learning rate schedules."""
 
 from __future__ import annotations
 
 from copy import deepcopy
 from typing import Any
 
+from ..core.tensor.tensor import Tensor
 from ..optim import lr_scheduler
-
-
-class Callback:
-    """The base class of callbacks: the estimator calls the methods during training; they do nothing by default.
-
-    Further arguments are keywords, so a method may name those that it reads and accept ``**kwargs``.
-    """
-
-    def initialize(self) -> Callback:
-        """Called before training from new weights; returns the callback."""
-        return self
-
-    def on_train_begin(self, net: Any, **kwargs: object) -> None:
-        """Called at the start of training with the ``X`` and ``y`` of ``fit``."""
-
-    def on_train_end(self, net: Any, **kwargs: object) -> None:
-        """Called at the end of training."""
-
-    def on_epoch_begin(self, net: Any, **kwargs: object) -> None:
-        """Called at the start of an epoch."""
-
-    def on_epoch_end(self, net: Any, **kwargs: object) -> None:
-        """Called at the end of an epoch; ``net.history[-1]`` has its results."""
-
-    def on_batch_begin(self, net: Any, **kwargs: object) -> None:
-        """Called before a batch; ``training`` is False for a validation batch."""
-
-    def on_batch_end(self, net: Any, **kwargs: object) -> None:
-        """Called with ``loss`` after an optimizer step or a validation batch."""
-
-    def on_grad_computed(self, net: Any, **kwargs: object) -> None:
-        """Called between the backward pass and the optimizer step."""
+from .net import Callback, NeuralNet
 
 
 class EarlyStopping(Callback):
@@ -73,12 +43,12 @@ class EarlyStopping(Callback):
         self.monitor, self.patience, self.load_best = monitor, patience, load_best
         self.threshold, self.threshold_mode, self.lower_is_better = threshold, threshold_mode, lower_is_better
 
-    def on_train_begin(self, net: Any, **kwargs: object) -> None:
+    def on_train_begin(self, net: NeuralNet, **kwargs: object) -> None:
         self.misses_ = 0
         self.best_: float | None = None
-        self.weights_: Any = None
+        self.weights_: dict[str, Tensor] | None = None
 
-    def on_epoch_end(self, net: Any, **kwargs: Any) -> None:
+    def on_epoch_end(self, net: NeuralNet, **kwargs: object) -> None:
         value = net.history[-1].get(self.monitor)
         if value is None:
             raise ValueError(
@@ -101,7 +71,7 @@ class EarlyStopping(Callback):
         step = self.threshold * (abs(self.best_) if self.threshold_mode == "rel" else 1)
         return value < self.best_ - step if self.lower_is_better else value > self.best_ + step
 
-    def on_train_end(self, net: Any, **kwargs: Any) -> None:
+    def on_train_end(self, net: NeuralNet, **kwargs: object) -> None:
         if self.weights_ is not None:
             net.module_.load_state_dict(self.weights_)
             self.weights_ = None
@@ -125,7 +95,11 @@ class LRScheduler(Callback):
     """
 
     def __init__(
-        self, policy: Any = "StepLR", monitor: str = "train_loss", step_every: str = "epoch", **kwargs: Any
+        self,
+        policy: str | type[lr_scheduler.LRScheduler] = "StepLR",
+        monitor: str = "train_loss",
+        step_every: str = "epoch",
+        **kwargs: Any,
     ) -> None:
         if isinstance(policy, str) and not hasattr(lr_scheduler, policy):
             raise ValueError(f"LRScheduler: policy must be a scheduler of optim.lr_scheduler, got {policy!r}")
@@ -133,12 +107,12 @@ class LRScheduler(Callback):
             raise ValueError(f"LRScheduler: step_every must be 'epoch' or 'batch', got {step_every!r}")
         self.policy, self.monitor, self.step_every, self.kwargs = policy, monitor, step_every, kwargs
 
-    def on_train_begin(self, net: Any, **kwargs: Any) -> None:
+    def on_train_begin(self, net: NeuralNet, **kwargs: object) -> None:
         policy = getattr(lr_scheduler, self.policy) if isinstance(self.policy, str) else self.policy
         options = {"step_size": 10} if policy is lr_scheduler.StepLR and not self.kwargs else self.kwargs
         self.lr_scheduler_ = policy(net.optimizer_, **options)
 
-    def on_epoch_end(self, net: Any, **kwargs: Any) -> None:
+    def on_epoch_end(self, net: NeuralNet, **kwargs: object) -> None:
         if self.step_every == "batch":
             return
         if isinstance(self.lr_scheduler_, lr_scheduler.ReduceLROnPlateau):
@@ -146,6 +120,6 @@ class LRScheduler(Callback):
         else:
             self.lr_scheduler_.step()
 
-    def on_batch_end(self, net: Any, **kwargs: object) -> None:
+    def on_batch_end(self, net: NeuralNet, **kwargs: object) -> None:
         if self.step_every == "batch" and kwargs.get("training"):
             self.lr_scheduler_.step()

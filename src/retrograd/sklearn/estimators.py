@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, column_or_1d
@@ -16,8 +18,10 @@ from ..nn import functional as F
 from ..ops.make.creation import tensor
 from ..ops.shape.joining import cat
 from ..ops.table.documentation import like
-from .net import NeuralNet, Perceptron, _array, _first
-from .splits import ValidSplit
+from ..ops.table.types import DeviceLike
+from ..optim import Optimizer
+from .net import Callback, Inputs, NeuralNet, Perceptron, _array, _first
+from .splits import Seed, Split, ValidSplit
 
 
 class NeuralNetClassifier(ClassifierMixin, NeuralNet):  # type: ignore[misc]
@@ -43,19 +47,19 @@ class NeuralNetClassifier(ClassifierMixin, NeuralNet):  # type: ignore[misc]
 
     def __init__(
         self,
-        module: Any = None,
-        criterion: Any = nn.NLLLoss,
-        optimizer: Any = "auto",
+        module: type[nn.Module] | nn.Module | None = None,
+        criterion: type[nn.Module] | Callable[..., Tensor] = nn.NLLLoss,
+        optimizer: type[Optimizer] | str = "auto",
         lr: float = 0.01,
-        max_epochs: Any = "auto",
+        max_epochs: int | str = "auto",
         batch_size: int = 128,
-        train_split: Any = "auto",
-        callbacks: Any = None,
+        train_split: Split | str | None = "auto",
+        callbacks: Sequence[Callback | tuple[str, Callback]] | None = None,
         warm_start: bool = False,
         verbose: int = 0,
-        device: Any = "cpu",
-        random_state: Any = None,
-        classes: Any = None,
+        device: DeviceLike = "cpu",
+        random_state: Seed = None,
+        classes: ArrayLike | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(
@@ -80,7 +84,7 @@ class NeuralNetClassifier(ClassifierMixin, NeuralNet):  # type: ignore[misc]
             made.append(nn.Softmax(-1))
         return made
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Inputs, y: ArrayLike | None = None) -> Self:
         """Train from new weights, or continue if ``warm_start``.
 
         Args:
@@ -90,7 +94,7 @@ class NeuralNetClassifier(ClassifierMixin, NeuralNet):  # type: ignore[misc]
         return super().fit(X, y)
 
     @like(fit)
-    def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Self:
+    def partial_fit(self, X: Inputs, y: ArrayLike | None = None, classes: ArrayLike | None = None) -> Self:
         """Continue training for ``max_epochs`` more epochs.
 
         Args:
@@ -119,7 +123,7 @@ class NeuralNetClassifier(ClassifierMixin, NeuralNet):  # type: ignore[misc]
             )
         return places.astype(np.int64)
 
-    def get_loss(self, output: Any, target: Any) -> Tensor:
+    def get_loss(self, output: Tensor | tuple[Tensor, ...], target: ArrayLike) -> Tensor:
         """Return the loss of a batch from outputs and class indices."""
         output = _first(output)
         target = tensor(target, device=self.device)
@@ -139,11 +143,11 @@ class NeuralNetClassifier(ClassifierMixin, NeuralNet):  # type: ignore[misc]
             output = cat([1 - second, second], 1)
         return output.numpy()
 
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: Inputs) -> np.ndarray:
         """Return the probabilities of the classes, in the order of ``classes_``: an array ``(samples, classes)``."""
         return self._probabilities(self.forward(X).cpu().numpy())
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Inputs) -> np.ndarray:
         """Return the most probable label of each sample."""
         places = self.predict_proba(X).argmax(1)
         return self.classes_[places]
@@ -192,7 +196,7 @@ class NeuralNetRegressor(RegressorMixin, NeuralNet):  # type: ignore[misc]
             )
         return y
 
-    def get_loss(self, output: Any, target: Any) -> Tensor:
+    def get_loss(self, output: Tensor | tuple[Tensor, ...], target: ArrayLike) -> Tensor:
         """Return the loss of a batch from outputs and targets."""
         output = _first(output)
         target = tensor(np.asarray(target), dtype=output.dtype, device=self.device)
@@ -205,7 +209,7 @@ class NeuralNetRegressor(RegressorMixin, NeuralNet):  # type: ignore[misc]
             )
         return self.criterion_(output, target)
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Inputs) -> np.ndarray:
         """Return the module's output for each sample, in the shape of the targets."""
         found = self.forward(X).cpu().numpy()
         return found.reshape(len(found)) if self.n_outputs_ is None and found.ndim == 2 else found

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from math import prod
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_random_state, validate_data
@@ -22,10 +24,12 @@ from ..core.tensor.tensor import Tensor
 from ..data import DataLoader
 from ..ops.make.creation import tensor
 from ..ops.make.generators import Generator, get_rng_state, manual_seed, set_rng_state
-from ..optim import SGD, Adam
+from ..ops.table.types import DeviceLike
+from ..optim import SGD, Adam, Optimizer
 from ..serialization import load, save
-from .callbacks import Callback
-from .splits import Predefined, ValidSplit
+from .splits import Predefined, Seed, Split, ValidSplit
+
+Inputs: TypeAlias = ArrayLike | Mapping[str, ArrayLike] | Sequence[ArrayLike]
 
 _PREFIXES = ("module__", "criterion__", "optimizer__", "iterator_train__", "iterator_valid__")
 # The values of "auto" for the caller's module (as in skorch) and for the default module (as in scikit-learn).
@@ -74,6 +78,38 @@ class History(list[dict[str, Any]]):
         return found[0] if single else found
 
 
+class Callback:
+    """The base class of callbacks: the estimator calls the methods during training; they do nothing by default.
+
+    Further arguments are keywords, so a method may name those that it reads and accept ``**kwargs``.
+    """
+
+    def initialize(self) -> Callback:
+        """Called before training from new weights; returns the callback."""
+        return self
+
+    def on_train_begin(self, net: NeuralNet, **kwargs: object) -> None:
+        """Called at the start of training with the ``X`` and ``y`` of ``fit``."""
+
+    def on_train_end(self, net: NeuralNet, **kwargs: object) -> None:
+        """Called at the end of training."""
+
+    def on_epoch_begin(self, net: NeuralNet, **kwargs: object) -> None:
+        """Called at the start of an epoch."""
+
+    def on_epoch_end(self, net: NeuralNet, **kwargs: object) -> None:
+        """Called at the end of an epoch; ``net.history[-1]`` has its results."""
+
+    def on_batch_begin(self, net: NeuralNet, **kwargs: object) -> None:
+        """Called before a batch; ``training`` is False for a validation batch."""
+
+    def on_batch_end(self, net: NeuralNet, **kwargs: object) -> None:
+        """Called with ``loss`` after an optimizer step or a validation batch."""
+
+    def on_grad_computed(self, net: NeuralNet, **kwargs: object) -> None:
+        """Called between the backward pass and the optimizer step."""
+
+
 class NeuralNet(BaseEstimator):  # type: ignore[misc]
     """A module, a loss and an optimizer with ``fit`` and ``predict``; the base class of the two estimators.
 
@@ -109,18 +145,18 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        module: Any = None,
-        criterion: Any = nn.MSELoss,
-        optimizer: Any = "auto",
+        module: type[nn.Module] | nn.Module | None = None,
+        criterion: type[nn.Module] | Callable[..., Tensor] = nn.MSELoss,
+        optimizer: type[Optimizer] | str = "auto",
         lr: float = 0.01,
-        max_epochs: Any = "auto",
+        max_epochs: int | str = "auto",
         batch_size: int = 128,
-        train_split: Any = "auto",
-        callbacks: Any = None,
+        train_split: Split | str | None = "auto",
+        callbacks: Sequence[Callback | tuple[str, Callback]] | None = None,
         warm_start: bool = False,
         verbose: int = 0,
-        device: Any = "cpu",
-        random_state: Any = None,
+        device: DeviceLike = "cpu",
+        random_state: Seed = None,
         **kwargs: Any,
     ) -> None:
         self.module = module
@@ -320,7 +356,7 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
 
     # Training
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Inputs, y: ArrayLike | None = None) -> Self:
         """Train from new weights, or continue if ``warm_start``."""
         if not self.warm_start or not self.initialized_:
             X, y = self._prepared(X, y, reset=True)
@@ -331,7 +367,7 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
             X, y = self._prepared(X, y, reset=False)
         return self._train(X, y)
 
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
+    def partial_fit(self, X: Inputs, y: ArrayLike | None = None) -> Self:
         """Continue training for ``max_epochs`` more epochs."""
         fresh = not self.initialized_
         X, y = self._prepared(X, y, reset=fresh or not hasattr(self, "n_features_in_"))
@@ -350,10 +386,10 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
 
     def _split(self, count: int, y: Any) -> tuple[Any, Any, Any, Any]:
         """Return the indices of the training samples, and the validation inputs, targets and indices, or None."""
-        split = self.train_split
+        split: Any = self.train_split
         if split == "auto":
             split = self._default_split() if self.module is not None and count > 1 else None
-        if split is None or split is False:
+        if not split:
             return np.arange(count), None, None, None
         if isinstance(split, Predefined):
             X, y = split.dataset
@@ -434,7 +470,7 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
         self.optimizer_.step(closure)
         return value[0]
 
-    def get_loss(self, output: Any, target: Any) -> Tensor:
+    def get_loss(self, output: Tensor | tuple[Tensor, ...], target: ArrayLike) -> Tensor:
         """Return the loss of a batch; subclasses may override it."""
         return self.criterion_(_first(output), tensor(target, device=self.device))
 
@@ -454,7 +490,7 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
     def __sklearn_is_fitted__(self) -> bool:
         return self.initialized_
 
-    def forward(self, X: Any) -> Tensor:
+    def forward(self, X: Inputs) -> Tensor:
         """Return the module's output for all samples, computed batch by batch in evaluation mode without gradients."""
         if not self.initialized_:
             raise NotFittedError(
@@ -469,30 +505,30 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
         return tensor(np.concatenate(outputs), device=self.device)
 
     @staticmethod
-    def _numbers(output: Any) -> Any:
+    def _numbers(output: Tensor | tuple[Tensor, ...]) -> np.ndarray:
         return _first(output).detach().cpu().numpy()
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Inputs) -> np.ndarray:
         """Return the module's output as an array."""
         return self.forward(X).cpu().numpy()
 
-    def save_params(self, f_params: Any) -> None:
+    def save_params(self, f_params: str | os.PathLike[str]) -> None:
         """Write the module's weights to a safetensors file."""
         save(self.module_.state_dict(), f_params)
 
-    def load_params(self, f_params: Any) -> None:
+    def load_params(self, f_params: str | os.PathLike[str]) -> None:
         """Load the module's weights, after ``initialize`` or ``fit``."""
         if not self.initialized_:
             self.initialize()
         self.module_.load_state_dict(load(f_params, self.device))
 
 
-def _first(output: Any) -> Any:
+def _first(output: Tensor | tuple[Tensor, ...]) -> Tensor:
     """Return a module's output, or its first element if it is a tuple, as in skorch."""
     return output[0] if isinstance(output, tuple) else output
 
 
-def _array(value: Any) -> np.ndarray:
+def _array(value: object) -> np.ndarray:
     return value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
 
 

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Protocol, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-Indices = np.ndarray
+Indices: TypeAlias = np.ndarray
+Split: TypeAlias = Callable[[int, ArrayLike | None], tuple[Indices, Indices]]
+Seed: TypeAlias = int | np.random.RandomState | None
+
+
+class Splitter(Protocol):
+    """A splitter of scikit-learn."""
+
+    def split(self, X: ArrayLike, y: ArrayLike | None) -> Iterator[tuple[Indices, Indices]]: ...
 
 
 class ValidSplit:
@@ -27,12 +37,12 @@ class ValidSplit:
     (8, 2)
     """
 
-    def __init__(self, cv: Any = 5, stratified: bool = False, random_state: Any = None) -> None:
+    def __init__(self, cv: float | Splitter = 5, stratified: bool = False, random_state: Seed = None) -> None:
         if not hasattr(cv, "split") and not (0 < cv < 1 or cv == int(cv) > 1):
             raise ValueError(f"ValidSplit: cv must be a fraction below 1, a number of folds or a splitter, got {cv!r}")
         self.cv, self.stratified, self.random_state = cv, stratified, random_state
 
-    def __call__(self, count: int, y: Any) -> tuple[Indices, Indices]:
+    def __call__(self, count: int, y: ArrayLike | None) -> tuple[Indices, Indices]:
         """Return the indices of the training samples, and of the validation samples."""
         from sklearn import model_selection as library
 
@@ -48,7 +58,7 @@ class ValidSplit:
         return train, valid
 
 
-def predefined_split(dataset: object) -> Predefined:
+def predefined_split(dataset: tuple[object, object]) -> Predefined:
     """Validate on given samples: ``train_split=predefined_split((X_valid, y_valid))``.
 
     Args:
@@ -60,7 +70,7 @@ def predefined_split(dataset: object) -> Predefined:
 class Predefined:
     """The result of ``predefined_split``: validation samples that are separate from the training samples."""
 
-    def __init__(self, dataset: Any) -> None:
+    def __init__(self, dataset: tuple[object, object]) -> None:
         self.dataset = dataset
 
     def __call__(self, count: int, y: object) -> tuple[Indices, Indices]:

@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays.fp_warnings import silent
+from ..data import DataLoader
 from ..distributed.objects import on_any_rank
 from .checkpoint import Checkpoint
 from .metrics import AverageMeter
@@ -106,7 +107,7 @@ class Loop:
     def __init__(
         self,
         step: Callable[[Any], tuple[Figures, int]],
-        loader: Any,
+        loader: DataLoader[Any] | Collection[Any],
         steps: int,
         *,
         evaluate: Callable[[], Figures] = dict,

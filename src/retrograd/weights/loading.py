@@ -14,13 +14,14 @@ from ..core.arrays.dtypes import is_differentiable
 from ..core.tensor.tensor import Tensor
 from ..files import open_regular
 from ..nn.init import no_random_weights
+from ..ops.table.types import DeviceLike
 from ..serialization import CorruptFileError, load
 from . import gguf
 from .compact import Compact, CompactEmbedding, CompactLinear
 from .name_maps import ARCHITECTURES, Architecture
 
 
-def load_model(path: str | os.PathLike[str], dtype: object = None, device: object = "cpu") -> nn.Module:
+def load_model(path: str | os.PathLike[str], dtype: object = None, device: DeviceLike = "cpu") -> nn.Module:
     """Load a GPT2, Llama or BERT from a folder in the layout of Hugging Face's transformers, or a Llama from GGUF.
 
     Matrices of F16, BF16 and Q8_0 of a GGUF file stay in these formats, as constants that are multiplied in float32:

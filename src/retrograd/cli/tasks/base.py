@@ -9,6 +9,7 @@ import numpy as np
 import retrograd as rg
 from retrograd import nn
 from retrograd.data import DataLoader
+from retrograd.data.dataset import Indexed
 from retrograd.nn import functional as F
 
 from ..console import UserError
@@ -114,7 +115,7 @@ def predictions(predict: Predict, split: Split) -> Array:
     return np.concatenate([predict(inputs) for inputs, _ in split.batches()])
 
 
-def shuffled(dataset: object, batch_size: int, order: rg.Generator) -> DataLoader[Any]:
+def shuffled(dataset: Indexed[object], batch_size: int, order: rg.Generator) -> DataLoader[Any]:
     """Return a loader of all examples, shuffled each epoch, without a smaller last batch."""
     check_batch_size(batch_size, dataset)
     return DataLoader(dataset, batch_size, shuffle=True, drop_last=True, generator=order)

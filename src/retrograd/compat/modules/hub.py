@@ -66,9 +66,7 @@ def load(repo_or_dir: str, model: str, *args: object, **kwargs: object) -> NoRet
     _refuse("load", f"import {model!r} from a copy of {repo_or_dir} on this machine")
 
 
-def load_state_dict_from_url(
-    url: str, model_dir: str | None = None, map_location: object = None, **options: Any
-) -> Any:
+def load_state_dict_from_url(url: str, model_dir: str | None = None, map_location: Any = None, **options: Any) -> Any:
     """Return the state dict of a file in PyTorch's cache.
 
     Raises:

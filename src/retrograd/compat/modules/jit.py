@@ -11,7 +11,7 @@ from enum import Enum
 from inspect import isfunction, unwrap
 from io import BytesIO
 from pickle import PicklingError
-from typing import IO, Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 from typing import Final as Final
 
 from ...autograd.function import Function
@@ -19,15 +19,14 @@ from ...core.arrays.devices import Device
 from ...core.arrays.public_dtypes import dtype as PublicDType
 from ...core.graph.modes import no_grad
 from ...core.tensor.tensor import Size, Tensor
-from ...files import replacing
+from ...files import File, replacing
 from ...nn.base.module import Module as Module
 from ...ops.make.generators import Generator
 from ...ops.table.types import DeviceLike, DTypeLike, IndexLike
-from ...serialization import load
+from ...serialization import MapLocation, load
 from ..files import pt_writer
 
 Marked = TypeVar("Marked")
-File = str | os.PathLike[str] | IO[bytes]
 
 # ``jit``: marks
 
@@ -170,7 +169,7 @@ def _named(function: Callable[..., object]) -> Callable[..., object]:
 
 
 def jit_load(
-    f: File, map_location: object = "cpu", _extra_files: dict[str, object] | None = None, **options: object
+    f: File, map_location: MapLocation = "cpu", _extra_files: dict[str, object] | None = None, **options: object
 ) -> Callable[..., object]:
     """Read a module or function that ``jit.save`` wrote. This runs code that the file names: load only trusted files.
 

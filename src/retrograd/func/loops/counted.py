@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from ...core.arrays.devices import Wrapping
 from ...core.errors import describe
@@ -12,13 +12,16 @@ from ...core.graph.primitive import operand
 from ...core.tensor.tensor import Tensor
 from ...ops.indexing.selection import where
 from ...ops.make.ranges import arange
+from ...ops.table.types import Number
 from .leaves import Carry, tensors_of
 from .scan import scan
 
 Result = TypeVar("Result")
 
 
-def cond(pred: Any, true_fun: Callable[..., Result], false_fun: Callable[..., Result], *operands: object) -> Result:
+def cond(
+    pred: Tensor | Number, true_fun: Callable[..., Result], false_fun: Callable[..., Result], *operands: object
+) -> Result:
     """Return ``true_fun(*operands)`` if ``pred`` is true, else ``false_fun(*operands)``.
 
     Only the chosen function runs. If the value of ``pred`` is not known, because it differs between the examples of a
@@ -43,7 +46,7 @@ def cond(pred: Any, true_fun: Callable[..., Result], false_fun: Callable[..., Re
         if not callable(function):
             raise TypeError(f"cond: {name} must be a function, got {describe(function)}")
     unknown = modes.tracer is not None and modes.tracer.depends_on_elements(pred)
-    chosen, mapped = (None, pred) if unknown else predicate("cond", pred, "pred")
+    chosen, mapped = (None, cast(Tensor, pred)) if unknown else predicate("cond", pred, "pred")
     if mapped is None:
         return (true_fun if chosen else false_fun)(*operands)
     found, structure = tensors_of("cond", true_fun(*operands), "true_fun(...)")

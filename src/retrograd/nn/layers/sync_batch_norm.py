@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..._generated.toplevel import cat
 from ...core.errors import describe
 from ...core.tensor.tensor import Tensor
@@ -37,7 +35,7 @@ class SyncBatchNorm(_BatchNorm):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
-        process_group: Any = None,
+        process_group: object = None,
         device: DeviceLike = None,
         dtype: DTypeLike = None,
         *,

@@ -181,7 +181,7 @@ def _is_on(x: Tensor, device: Device) -> bool:
 
 @operator(method=False, differentiable=False, shape="data", dtype="data", args="device of data")
 def asarray(
-    obj: Any,
+    obj: object,
     *,
     dtype: DTypeLike | None = None,
     device: DeviceLike | None = None,
@@ -229,7 +229,7 @@ def asarray(
 
 
 @operator(method=False, differentiable=False)
-def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
+def from_numpy(array: np.ndarray) -> Tensor:
     """``array`` as a Tensor on its memory: a write to one is seen in the other.
 
     A Tensor, which NumPy's functions return for Tensors, is returned unchanged. An array that is not writable is copied
