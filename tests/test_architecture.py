@@ -21,7 +21,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "src" / "retrograd"
 BOUNDS = {
     "lines of operators' docstrings that repeat another one": 31,
     "lines of docstrings that repeat another one": 278,
-    "files of 60 lines and fewer, without `__init__.py` and generated ones": 62,
+    "files of 60 lines and fewer, without `__init__.py` and generated ones": 57,
     "uses of Any": 3532,
     "files with a `# mypy:` switch": 15,
     "`type: ignore` comments": 143,

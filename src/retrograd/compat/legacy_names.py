@@ -178,6 +178,9 @@ _SOURCES: dict[str, tuple[str, ...]] = {
     "autograd.anomaly_mode": ("autograd.anomaly",), "autograd.grad_mode": ("core.graph.modes",), "backends": (),
     "distributed._composable": (), "distributed.distributed_c10d": ("distributed",),
     "functional": ("_generated.toplevel",),
+    **{f"nn.parallel.{name}": ("nn.parallel.data_parallel",) for name in (
+        "_functions", "parallel_apply", "replicate", "scatter_gather",
+    )},
     "nn.utils.spectral_norm": ("nn.utils.weight_hooks",), "nn.utils.weight_norm": ("nn.utils.weight_hooks",),
     "fx.experimental": (), "fx.passes": (), "fx.passes.infra": (), "nn.modules": ("nn", _LEGACY_NN),
     "optim.adadelta": ("optim.adaptive",), "optim.adagrad": ("optim.adaptive",), "optim.adamax": ("optim.adam",),
