@@ -291,7 +291,7 @@ def test_sparse_tensors_are_exchanged_with_pytorch_in_their_layouts(tmp_path):
         ("sparse_coo", ([[0, 2], [1, 0]], [1.0, 2.0], (2, 2)), "outside of dimension 0"),
         ("sparse_coo", ([[0], [1]], [1.0, 2.0], (2, 2)), "expected indices"),
         ("sparse_coo", ([[1, 0], [1, 0]], [1.0, 2.0], (2, 2), True), "not in order"),
-        ("sparse_csr", ([0, 1, 3], [1, 0], [1.0, 2.0], (2, 2)), "do not match in length"),
+        ("sparse_csr", ([0, 1, 3], [1, 0], [1.0, 2.0], (2, 2)), "expected crow_indices to increase from 0"),
         ("sparse_csr", ([0, 1, 2], [1, 0], (2, 2)), "without indices, values and a size"),
         ("sparse_bsr", ([0, 1, 2], [1, 0], [1.0, 2.0], (2, 2)), "which is not supported"),
         ("strided", (), "which is not supported"),
