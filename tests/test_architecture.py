@@ -21,7 +21,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "src" / "retrograd"
 BOUNDS = {
     "lines of operators' docstrings that repeat another one": 31,
     "lines of docstrings that repeat another one": 278,
-    "files of 60 lines and fewer, without `__init__.py` and generated ones": 62,
+    "files of 60 lines and fewer, without `__init__.py` and generated ones": 57,
     "uses of Any": 3430,
     "files with a `# mypy:` switch": 15,
     "`type: ignore` comments": 143,
@@ -70,7 +70,7 @@ COMPUTE_NAMES = {
     "retrograd.kernels.build.make_library", "retrograd.kernels.runtime.numba_functions",
     "retrograd.ops.math.special.libraries", "retrograd.testing.cases",
     "retrograd.testing.cases.linear.sparse", "retrograd.testing.scipy_cases", "retrograd.compat.as_torch",
-    "retrograd.compat.files.allowed_names", "retrograd.compat.legacy_names", "retrograd.compat.paths",
+    "retrograd.compat.files.pt_reader", "retrograd.compat.legacy_names",
 }  # fmt: skip
 
 # Names of operators in the engine: NumPy's functions, texts that explain results, and words with another meaning.

@@ -146,7 +146,7 @@ class EinopsParts:
             or name == "einops.layers.torch"
             and not torch_is_used
         ):
-            from .compat.einops import find_spec
+            from .compat.packages import find_spec
 
             return find_spec(name, path)
         return None
@@ -159,7 +159,7 @@ class LegacyPaths:
     def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         if not name.startswith("retrograd.") or name.startswith("retrograd.compat"):
             return None
-        from .compat.paths import find_spec
+        from .compat.legacy_names import find_spec
 
         return find_spec(name)
 
@@ -176,7 +176,7 @@ def enter_finders() -> None:
     sys.meta_path.insert(0, EinopsParts)
     sys.meta_path.append(LegacyPaths)
     if "einops._backends" in sys.modules:
-        from .compat.einops import define_backend
+        from .compat.packages import define_backend
 
         define_backend(sys.modules["einops._backends"])
 

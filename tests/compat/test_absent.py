@@ -97,7 +97,7 @@ message("torch.compiler.config.foo")
 # Asks every module of PyTorch's layout for a name that nobody has.
 SWEEP = """
 import importlib, torch
-from retrograd.compat.paths import PATHS
+from retrograd.compat.legacy_names import PATHS
 public = ["autograd", "cuda", "distributed", "distributions", "fft", "func", "linalg", "nn", "onnx", "optim", "utils"]
 asked = 0
 for path in [*PATHS, *(f"retrograd.{name}" for name in public)]:

@@ -16,8 +16,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.compat.legacy_names import SOURCES
-from retrograd.compat.paths import PATHS, names_in
+from retrograd.compat.legacy_names import PATHS, SOURCES, names_in
 from tests.helpers.together import in_one_test
 
 

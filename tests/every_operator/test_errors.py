@@ -415,6 +415,36 @@ EXAMPLES = {
         ("fft.fft", lambda: rg.fft.fft(rg.tensor(1.0)), IndexError, ["float32()"]),
     ],
     "mismatched sizes": [
+        (
+            "linear_cross_entropy",
+            lambda: F.linear_cross_entropy(x, square[:, :2], classes),
+            RuntimeError,
+            ["expected linear_weight (..., 3)", "got float32(3, 2)"],
+        ),
+        (
+            "cosine_embedding_loss",
+            lambda: F.cosine_embedding_loss(square, square, rg.ones(2)),
+            RuntimeError,
+            ["a target for each of 3 pairs", "got float32(2,)"],
+        ),
+        (
+            "fractional_max_pool2d",
+            lambda: F.fractional_max_pool2d(image, 2, output_size=8),
+            RuntimeError,
+            ["at most the length of each axis", "output_size=(8, 8)", "kernel_size=(2, 2)"],
+        ),
+        (
+            "segment_reduce",
+            lambda: rg.segment_reduce(leaf, "sum", lengths=rg.ones(2, 2).long()),
+            RuntimeError,
+            ["expected integers (segments)", "int64(2, 2)"],
+        ),
+        (
+            "sparse_coo_tensor",
+            lambda: rg.sparse_coo_tensor([[0], [0]], [1.0], (2,)),
+            RuntimeError,
+            ["expected a size of 2 lengths and the shape ()", "got (2,)"],
+        ),
         ("add", lambda: x + rg.ones(4), RuntimeError, ["float32(2, 3)", "float32(4,)"]),
         ("add_", lambda: x.clone().add_(rg.ones(4)), RuntimeError, ["float32(2, 3)", "float32(4,)"]),
         ("add_", lambda: rg.ones(3).add_(x), RuntimeError, ["float32(3,)", "float32(2, 3)"]),

@@ -20,7 +20,7 @@ def test_shapes_names_and_counts():
     assert len(Layer(2, 3)([1.0, 2.0])) == 3
     assert repr(MLP(2, [2, 1])) == "MLP of [Layer of [TanhNeuron(2), TanhNeuron(2)], Layer of [LinearNeuron(2)]]"
     assert repr(MLP(2, [1, 1], "relu")) == "MLP of [Layer of [ReLUNeuron(2)], Layer of [LinearNeuron(1)]]"
-    with pytest.raises(ValueError, match="3 weights do not fit 2 inputs"):
+    with pytest.raises(ValueError, match="got 3 weights and 2 inputs"):
         model([1.0, 2.0])
 
 

@@ -151,7 +151,7 @@ def test_saturated_functions_are_stable(a):
         (lambda: Value(1e200) * 1e200, OverflowError, r"\* of"),
         (lambda: Value(1e200) ** 2, OverflowError, r"\*\*2 of"),
         (lambda: dot([1e200], [1e200]), OverflowError, "dot of"),
-        (lambda: dot([1.0, 2.0], [1.0]), ValueError, "2 weights do not fit 1 inputs"),
+        (lambda: dot([1.0, 2.0], [1.0]), ValueError, "got 2 weights and 1 inputs"),
         (lambda: Value("3"), TypeError, "must be a real number"),
         (lambda: Value(Value(3.0)), TypeError, "must be a real number"),
         (lambda: Value(6.0, (Value(2.0),), "triple"), TypeError, "1 operands of 'triple' need as many slopes, got 0"),

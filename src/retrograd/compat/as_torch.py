@@ -144,7 +144,7 @@ class _Finder:
 
     def find_distributions(self, context: DistributionFinder.Context) -> Iterator[Distribution]:
         """Return the distribution ``torch`` for ``importlib.metadata``."""
-        from .packages.distribution import find_distributions
+        from .distribution import find_distributions
 
         return find_distributions(context)
 
@@ -188,7 +188,7 @@ def install() -> None:
     dtype.package = "torch"
     _tensor.Size.__repr__ = _size_repr  # type: ignore[assignment]
     if "recompiles" in os.environ.get("TORCH_LOGS", ""):
-        from .modules.compilers import set_logs
+        from .modules.internals.private import set_logs
 
         set_logs(recompiles=True)
 

@@ -5,7 +5,7 @@ Non-contiguous Tensors are copied to contiguous buffers and back. For differenti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -380,11 +380,7 @@ def all_to_all(
     def run_all_to_all() -> list[Tensor]:
         send = _joined(input_tensor_list)
         sent, received = ([x.array.size for x in tensors] for tensors in (input_tensor_list, output_tensor_list))
-        receive = _exchange(pg, name, send, sent, received)
-        start = 0
-        for into, count in zip(output_tensor_list, received, strict=True):
-            write(into, receive[start : start + count])
-            start += count
+        _write_all(output_tensor_list, _exchange(pg, name, send, sent, received))
         return output_tensor_list
 
     return communicator.run(run_all_to_all, async_op)
@@ -485,6 +481,26 @@ def barrier(group: object = None, async_op: bool = False, device_ids: object = N
 def monitored_barrier(group: object = None, timeout: object = None, wait_all_ranks: bool = False) -> None:
     """Call ``barrier``, which reports missing ranks in any case."""
     barrier(group)
+
+
+def broadcast_all(tensors: Iterable[Tensor], src: int, group: ProcessGroup) -> None:
+    """Broadcast Tensors from the global rank ``src``, in one message per dtype and device."""
+    kinds: dict[object, list[Tensor]] = {}
+    for x in tensors:
+        kinds.setdefault((x.dtype, x.device), []).append(x)
+    for alike in kinds.values():
+        row = _joined(alike)
+        broadcast(new_tensor(row), src, group)
+        if group.rank() != group.ranks.index(src):
+            _write_all(alike, row)
+
+
+def _write_all(tensors: Sequence[Tensor], row: Array) -> None:
+    """Write the elements of all Tensors, which lie one after the other in ``row``."""
+    start = 0
+    for x in tensors:
+        write(x, row[start : start + x.array.size])
+        start += x.array.size
 
 
 def _joined(tensors: Sequence[Tensor]) -> Array:

@@ -26,7 +26,7 @@ from ..core.tensor.storage import shares_memory
 from ..core.tensor.tensor import Tensor, new_tensor
 from ..ops.table.documentation import like
 from ..ops.table.elementwise_primitives import IDENTITY
-from .function_graph import Edge, FunctionGraph, as_point, directions_of, record, zeros_at
+from .function_graph import Edge, FunctionGraph, as_point, leaves_like, record, zeros_at
 from .nests import Structure, flatten
 
 Tangent = Tensor | Array
@@ -68,7 +68,7 @@ def jvp(
         if not isinstance(values, (tuple, list)):
             raise RuntimeError(f"jvp: {name} must be a tuple of the function's arguments, got {type(values).__name__}")
     points, structure = points_of("jvp", tuple(primals))
-    directions = directions_of("jvp", tuple(tangents), "tangents", points, structure, "primals")
+    directions = leaves_like("jvp", tuple(tangents), "tangents", points, structure, "primals")
     recorded = record("jvp", func, points, structure, has_aux)
     if strict:
         moving = _dependent_nodes(recorded)
@@ -105,7 +105,7 @@ def linearize(func: Callable[..., object], *primals: object) -> tuple[Any, Calla
     recorded = record("linearize", func, points, structure)
 
     def jvp_fn(*tangents: object) -> object:
-        directions = directions_of("linearize", tangents, "tangents", points, structure, "primals")
+        directions = leaves_like("linearize", tangents, "tangents", points, structure, "primals")
         return recorded.structure.unflatten(apply_jvp(recorded, directions))
 
     return recorded.value(), jvp_fn

@@ -209,22 +209,26 @@ def as_point(
     return x
 
 
-def directions_of(
+def leaves_like(
     transform: str, nest: object, name: str, likes: list[Tensor], structure: Structure, what: str
 ) -> list[Tensor]:
-    """Return the leaves of tangents or cotangents, checked against ``likes``; ``name`` and ``what`` are for errors."""
+    """Return the leaves of a nest with the structure, shapes and dtypes of ``likes``.
+
+    Raises:
+        RuntimeError: they differ; ``name`` is the nest in the message, and ``what`` that of ``likes``.
+    """
     try:
         leaves = structure.leaves_of(nest, name)
     except Mismatch as error:
         raise RuntimeError(f"{transform}: {name} must be a nest like the {what}; {error}") from None
     return [
-        _direction(transform, t, x, name + path, what + path)
+        _leaf_like(transform, t, x, name + path, what + path)
         for t, x, path in zip(leaves, likes, structure.paths(), strict=True)
     ]
 
 
-def _direction(transform: str, value: object, like: Tensor, path: str, what: str) -> Tensor:
-    """Return a tangent or cotangent as a Tensor with the shape and dtype of ``like``."""
+def _leaf_like(transform: str, value: object, like: Tensor, path: str, what: str) -> Tensor:
+    """Return a leaf as a Tensor with the shape and dtype of ``like``."""
     if not is_dense(value) and not is_array_or_number(value):
         raise RuntimeError(f"{transform}: {path} must be a Tensor, got {_kind(value)}")
     t = operand(value)

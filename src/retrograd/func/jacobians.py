@@ -15,7 +15,7 @@ from ..ops.make.ranges import arange
 from ..ops.shape.joining import cat
 from ..ops.table.documentation import like
 from .forward import apply_jvp
-from .function_graph import record
+from .function_graph import FunctionGraph, record
 from .mapping import vmap
 from .reverse import Argnums, apply_vjp, check_outputs, chosen_arguments, grad, points_of, vjp
 
@@ -44,7 +44,7 @@ def jacrev(
     {'square': tensor([[2., 0.],
             [0., 4.]]), 'sum': tensor([1., 1.])}
     """
-    return _by_rows("jacrev", func, argnums, has_aux, chunk_size)
+    return _transformed("jacrev", func, _by_rows, argnums, has_aux, chunk_size)
 
 
 @like(jacrev, raises="RuntimeError, ValueError")
@@ -73,7 +73,7 @@ def jacfwd(
     """
     if randomness not in ("error", "different", "same"):
         raise RuntimeError(f"jacfwd: randomness must be 'error', 'different' or 'same', got {randomness!r}")
-    return _by_columns("jacfwd", func, argnums, has_aux, chunk_size)
+    return _transformed("jacfwd", func, _by_columns, argnums, has_aux, chunk_size)
 
 
 def hessian(func: Callable[..., object], argnums: Argnums = 0) -> Callable[..., Any]:
@@ -95,14 +95,20 @@ def hessian(func: Callable[..., object], argnums: Argnums = 0) -> Callable[..., 
     tensor([[ 6.,  0.],
             [ 0., 12.]])
     """
-    return _by_columns("hessian", _by_rows("hessian", func, argnums), argnums)
+    return _transformed("hessian", _transformed("hessian", func, _by_rows, argnums), _by_columns, argnums)
 
 
-def _by_rows(
-    transform: str, func: Callable[..., object], argnums: Argnums, has_aux: bool = False, chunk_size: int | None = None
+def _transformed(
+    transform: str,
+    func: Callable[..., object],
+    blocks_of: Callable[[FunctionGraph, list[Tensor], int | None], list[list[Tensor]]],
+    argnums: Argnums,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
 ) -> Callable[..., Any]:
-    """Implement ``jacrev``; errors name ``transform``."""
-    _check_chunk(transform, chunk_size)
+    """Return the function that computes the Jacobian by ``_by_rows`` or ``_by_columns``; errors name ``transform``."""
+    if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size < 1):
+        raise ValueError(f"{transform}: chunk_size must be a positive int or None, got {chunk_size!r}")
 
     @functools.wraps(func)
     def jacobian(*args: object, **kwargs: object) -> Any:
@@ -110,57 +116,44 @@ def _by_rows(
         points, structure = points_of(transform, chosen, paths)
         _check_real(transform, "argument", points)
         recorded = record(transform, function, points, structure, has_aux)
-        check_outputs(recorded)
+        if blocks_of is _by_rows:
+            check_outputs(recorded)
         _check_real(transform, "output", recorded.outputs)
-
-        def rows(cotangents: list[Tensor]) -> list[Tensor]:
-            return apply_vjp(recorded, cotangents, retain_graph=True)
-
-        columns = recorded.keep_outside_history(_over_basis(rows, recorded.outputs, points, chunk_size))
-        blocks = []
-        for y, start, stop in _offsets(recorded.outputs):
-            leaves = [
-                column[start:stop].reshape((*y.shape, *x.shape)) for column, x in zip(columns, points, strict=True)
-            ]
-            block = structure.unflatten(leaves)
-            blocks.append(block[0] if isinstance(argnums, int) else block)
-        nest = recorded.structure.unflatten(blocks)
+        blocks = [structure.unflatten(leaves) for leaves in blocks_of(recorded, points, chunk_size)]
+        nest = recorded.structure.unflatten([block[0] for block in blocks] if isinstance(argnums, int) else blocks)
         return (nest, recorded.aux) if has_aux else nest
 
     return jacobian
 
 
-def _by_columns(
-    transform: str, func: Callable[..., object], argnums: Argnums, has_aux: bool = False, chunk_size: int | None = None
-) -> Callable[..., Any]:
-    """Implement ``jacfwd``; errors name ``transform``."""
-    _check_chunk(transform, chunk_size)
+def _by_rows(recorded: FunctionGraph, points: list[Tensor], chunk_size: int | None) -> list[list[Tensor]]:
+    """Return for each output the derivatives with respect to each point, in reverse mode."""
 
-    @functools.wraps(func)
-    def jacobian(*args: object, **kwargs: object) -> Any:
-        function, chosen, paths = chosen_arguments(transform, func, argnums, args, kwargs)
-        points, structure = points_of(transform, chosen, paths)
-        _check_real(transform, "argument", points)
-        recorded = record(transform, function, points, structure, has_aux)
-        _check_real(transform, "output", recorded.outputs)
+    def rows(cotangents: list[Tensor]) -> list[Tensor]:
+        return apply_vjp(recorded, cotangents, retain_graph=True)
 
-        def columns(tangents: list[Tensor]) -> list[Tensor]:
-            return apply_jvp(recorded, tangents)
+    columns = recorded.keep_outside_history(_over_basis(rows, recorded.outputs, points, chunk_size))
+    return [
+        [column[start:stop].reshape((*y.shape, *x.shape)) for column, x in zip(columns, points, strict=True)]
+        for y, start, stop in _offsets(recorded.outputs)
+    ]
 
-        places = _offsets(points)
-        blocks = []
-        found = recorded.keep_outside_history(_over_basis(columns, points, recorded.outputs, chunk_size))
-        for y, rows in zip(recorded.outputs, found, strict=True):
-            leaves = []
-            for x, start, stop in places:
-                inputs, outputs = range(x.ndim), range(x.ndim, x.ndim + y.ndim)
-                leaves.append(rows[start:stop].reshape((*x.shape, *y.shape)).permute((*outputs, *inputs)))
-            block = structure.unflatten(leaves)
-            blocks.append(block[0] if isinstance(argnums, int) else block)
-        nest = recorded.structure.unflatten(blocks)
-        return (nest, recorded.aux) if has_aux else nest
 
-    return jacobian
+def _by_columns(recorded: FunctionGraph, points: list[Tensor], chunk_size: int | None) -> list[list[Tensor]]:
+    """Return for each output the derivatives with respect to each point, in forward mode."""
+
+    def columns(tangents: list[Tensor]) -> list[Tensor]:
+        return apply_jvp(recorded, tangents)
+
+    def block(rows: Tensor, x: Tensor, y: Tensor) -> Tensor:
+        inputs, outputs = range(x.ndim), range(x.ndim, x.ndim + y.ndim)
+        return rows.reshape((*x.shape, *y.shape)).permute((*outputs, *inputs))
+
+    found = recorded.keep_outside_history(_over_basis(columns, points, recorded.outputs, chunk_size))
+    return [
+        [block(rows[start:stop], x, y) for x, start, stop in _offsets(points)]
+        for y, rows in zip(recorded.outputs, found, strict=True)
+    ]
 
 
 def _check_real(transform: str, what: str, tensors: Sequence[Tensor]) -> None:
@@ -170,11 +163,6 @@ def _check_real(transform: str, what: str, tensors: Sequence[Tensor]) -> None:
             raise RuntimeError(
                 f"{transform}: arguments and outputs must be real, got the {what} {describe(x)}; use vjp or jvp"
             )
-
-
-def _check_chunk(transform: str, chunk_size: int | None) -> None:
-    if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size < 1):
-        raise ValueError(f"{transform}: chunk_size must be a positive int or None, got {chunk_size!r}")
 
 
 def _offsets(tensors: Sequence[Tensor]) -> list[tuple[Tensor, int, int]]:

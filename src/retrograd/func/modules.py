@@ -72,7 +72,9 @@ def functional_call(
     else:
         dicts = parameter_and_buffer_dicts
     if not isinstance(dicts, (tuple, list)) or not all(isinstance(each, Mapping) for each in dicts):
-        raise ValueError("functional_call: expected a dict from names to Tensors, or a tuple of such dicts")
+        raise ValueError(
+            f"functional_call: expected a dict from names to Tensors, or a tuple of such dicts, got {describe(dicts)}"
+        )
     names = [name for each in dicts for name in each]
     repeated = sorted({name for name in names if names.count(name) > 1}) if len(dicts) > 1 else []
     if repeated:

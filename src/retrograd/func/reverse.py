@@ -15,7 +15,7 @@ from ..core.graph.nodes import edge_of, oldest, reachable
 from ..core.tensor.tensor import Tensor, new_tensor
 from ..ops.table.documentation import like
 from .forward import has_forward_rule, tangent_through
-from .function_graph import Edge, FunctionGraph, as_point, directions_of, ones_at, record, zeros_at
+from .function_graph import Edge, FunctionGraph, as_point, leaves_like, ones_at, record, zeros_at
 from .nests import Structure, flatten
 
 Argnums = int | tuple[int, ...]
@@ -132,7 +132,7 @@ def recorded_vjp(
     check_outputs(recorded)
 
     def vjp_fn(cotangents: object) -> Any:
-        directions = directions_of(transform, cotangents, "cotangents", recorded.outputs, recorded.structure, "output")
+        directions = leaves_like(transform, cotangents, "cotangents", recorded.outputs, recorded.structure, "output")
         return structure.unflatten(apply_vjp(recorded, directions, retain_graph=True))
 
     return recorded, vjp_fn
@@ -194,7 +194,7 @@ def _hessian_product(
         raise RuntimeError(f"{transform}: primals is empty; pass at least one argument")
     names = [f"primals[{index}]" for index in range(len(primals))]
     points, structure = points_of(transform, tuple(primals), names)
-    directions = directions_of(transform, tuple(vectors), name, points, structure, "primals")
+    directions = leaves_like(transform, tuple(vectors), name, points, structure, "primals")
     recorded = record(transform, func, points, structure)
     value = recorded.value()  # before the backward passes, which free the saved values
     product = structure.unflatten(_hessian_times(recorded, _scalar(recorded), directions))

@@ -172,7 +172,7 @@ def dot(weights: Iterable[Number], inputs: Iterable[Number], bias: Number = 0.0)
     """
     w, x, b = [as_value(weight) for weight in weights], [as_value(number) for number in inputs], as_value(bias)
     if len(w) != len(x):
-        raise ValueError(f"dot: {len(w)} weights do not fit {len(x)} inputs")
+        raise ValueError(f"dot: expected a weight for each input, got {len(w)} weights and {len(x)} inputs")
     for kind in {*map(type, (*w, *x, b))} - {Value}:
         if hasattr(kind, "dot"):  # symbols of `compile` have no numbers
             return kind.dot(w, x, b)

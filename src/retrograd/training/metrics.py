@@ -116,7 +116,9 @@ class ConfusionMatrix:
         if predicted.ndim == true.ndim + 1:
             predicted = predicted.argmax(axis=-1)
         if predicted.shape != true.shape:
-            raise ValueError(f"ConfusionMatrix: predictions {predicted.shape} do not fit the targets {true.shape}")
+            raise ValueError(
+                f"ConfusionMatrix: expected classes of shape {true.shape}, as the targets, got {predicted.shape}"
+            )
         for name, values in (("prediction", predicted), ("target", true)):
             if values.size and not (values.min() >= 0 and values.max() < len(self.names)):
                 raise ValueError(f"ConfusionMatrix: a {name} is outside [0, {len(self.names)})")
@@ -171,7 +173,7 @@ class R2Score:
         """Add a batch; raise ValueError if the shapes differ."""
         p, y = _numpy(prediction), _numpy(target)
         if p.shape != y.shape:
-            raise ValueError(f"R2Score: predictions {p.shape} do not fit the targets {y.shape}")
+            raise ValueError(f"R2Score: expected predictions of shape {y.shape}, as the targets, got {p.shape}")
         if not y.size:
             return
         p, y = p.astype(np.float64), y.astype(np.float64)

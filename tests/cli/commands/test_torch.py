@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from retrograd.cli import main
-from retrograd.compat.packages import distribution
-from retrograd.compat.packages.distribution import InMemory, is_ours
+from retrograd.compat import distribution
+from retrograd.compat.distribution import InMemory, is_ours
 
 SOURCE = Path(__file__).resolve().parents[3] / "src"
 VERSION = "2.13.0+retrograd"

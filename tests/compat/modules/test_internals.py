@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.compat.modules.internals import flex_attention as flex
+from retrograd.compat.modules import nn as flex
 from retrograd.compat.modules.internals import pytree
 from retrograd.compat.modules.internals.library import CustomOp, Library
 from retrograd.func import nests

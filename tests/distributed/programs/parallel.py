@@ -7,6 +7,7 @@ import numpy as np
 import retrograd as rg
 import retrograd.distributed as dist
 from retrograd import nn
+from retrograd.distributed.collectives import broadcast_all
 from retrograd.distributed.optim import ZeroRedundancyOptimizer
 from retrograd.nn.parallel import DistributedDataParallel
 from retrograd.training import Checkpoint
@@ -105,7 +106,7 @@ norm.running_mean.fill_(float(me))
 ddp(batch(me)[0])
 for _ in range(3):
     ddp(batch(me)[0])
-ddp._follow(list(norm.buffers()))
+broadcast_all(norm.buffers(), 0, ddp.process_group)
 assert alike(norm.buffers())
 whole, sync = nn.BatchNorm2d(3).double(), nn.BatchNorm2d(3).double()
 sync = DistributedDataParallel(nn.SyncBatchNorm.convert_sync_batchnorm(nn.Sequential(sync)))

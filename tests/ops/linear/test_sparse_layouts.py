@@ -117,8 +117,16 @@ def test_compressed_columns_are_made_and_read_as_pytorchs():
 @pytest.mark.parametrize(
     ("call", "kind", "message"),
     [
-        (lambda: rg.sparse_csc_tensor([0, 2, 1], [0, 1], [1.0, 2.0]), RuntimeError, "do not match in length"),
-        (lambda: rg.sparse_csc_tensor([0, 1], [5], [1.0], (2, 1)), RuntimeError, "does not fit ccol_indices"),
+        (
+            lambda: rg.sparse_csc_tensor([0, 2, 1], [0, 1], [1.0, 2.0]),
+            RuntimeError,
+            "expected ccol_indices to increase from 0 to the length of row_indices and values",
+        ),
+        (
+            lambda: rg.sparse_csc_tensor([0, 1], [5], [1.0], (2, 1)),
+            RuntimeError,
+            "expected a size with 1 columns, by ccol_indices, and rows for all row_indices",
+        ),
         (lambda: rg.sparse_csc_tensor([0.5, 1], [5], [1.0]), RuntimeError, "vector of integers"),
         (lambda: rg.ones(2).to_sparse_csc(), RuntimeError, "matrix"),
         (lambda: rg.ones(2, 2).to_sparse(layout="sparse_bsr"), RuntimeError, "layout"),

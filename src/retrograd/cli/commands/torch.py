@@ -38,8 +38,8 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run_install(options: argparse.Namespace) -> int:
     """Write the distribution and print where it is."""
+    from retrograd.compat.distribution import InstallationError, install
     from retrograd.compat.modules.toplevel import __version__
-    from retrograd.compat.packages.distribution import InstallationError, install
 
     _warn_of_another_environment()
     try:
@@ -53,7 +53,7 @@ def run_install(options: argparse.Namespace) -> int:
 
 def run_remove(options: argparse.Namespace) -> int:
     """Delete the distribution and print where it was."""
-    from retrograd.compat.packages.distribution import InstallationError, remove
+    from retrograd.compat.distribution import InstallationError, remove
 
     _warn_of_another_environment()
     try:

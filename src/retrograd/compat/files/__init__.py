@@ -1,5 +1,6 @@
 """PyTorch's file formats: zip archives and pickles, read without running code that a file names.
 
-``allowed_names`` lists what a file may refer to, ``sealed_pickle`` interprets pickles, ``zip_archives`` reads and
-writes the container, ``pt_reader`` and ``pt_writer`` combine these. ``serialization`` imports them on first use.
+``sealed_pickle`` interprets pickles, ``records`` reads and writes the container and creates its Tensors and arrays,
+``pt_reader`` lists what a file may refer to and reads it, ``pt_writer`` writes it. ``serialization`` imports them on
+first use.
 """

@@ -31,8 +31,7 @@ from ...ops.linear.sparse.compressed import CompressedColumnsTensor
 from ...ops.linear.sparse.sparse import CompressedTensor, SparseTensor
 from ..storages import STORAGE_DTYPES
 from ..types import layout
-from .arrays import DTYPE_NAMES
-from .zip_archives import Writer
+from .records import DTYPE_NAMES, Writer
 
 _STORAGE_NAMES = {dtype: name for name, dtype in STORAGE_DTYPES.items() if name != "UntypedStorage"}
 _NAMES_OF_DTYPES = {np.dtype(code): name for name, code in reversed(DTYPE_NAMES.items())}

@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from typing import Any
 
-from ...core.arrays.devices import backend_of
 from ...core.graph.modes import enable_grad
-from ...core.tensor.tensor import Tensor, new_tensor
+from ...core.tensor.tensor import Tensor
 from ...optim.hyperparameters import ParamGroup
 from ...optim.optimizer import Optimizer
-from ..collectives import broadcast, flat, write
+from ..collectives import broadcast_all
 from ..errors import DistError
 from ..groups import group_of
 from ..objects import gather_object
@@ -98,19 +97,8 @@ class ZeroRedundancyOptimizer(Optimizer):
 
     def _exchange(self) -> None:
         for owner, rank in enumerate(self.process_group.ranks):
-            kinds: dict[object, list[Tensor]] = {}
-            for p in self._parameters():
-                if self._owners[id(p)] == owner:
-                    kinds.setdefault((p.dtype, p.device), []).append(p)
-            for alike in kinds.values():
-                row = new_tensor(backend_of(alike[0].array).xp.concatenate([flat(p.array) for p in alike]))
-                broadcast(row, rank, self.process_group)
-                if owner == self.process_group.rank():
-                    continue
-                start = 0
-                for p in alike:
-                    write(p, row.array[start : start + p.array.size])
-                    start += p.array.size
+            owned = [p for p in self._parameters() if self._owners[id(p)] == owner]
+            broadcast_all(owned, rank, self.process_group)
 
     def consolidate_state_dict(self, to: int = 0) -> None:
         """Gather the state on rank ``to``, where ``state_dict()`` may be called next. All ranks must call it."""

@@ -9,11 +9,12 @@ from ...core.errors import describe
 from ...core.graph.modes import no_grad
 from ...core.tensor.tensor import Tensor
 from ...ops.table.documentation import like
+from ..function_graph import leaves_like
 from ..reverse import grad
 from .attach import LinearSolve, attached
 from .minimize import minimize
 from .newton import anderson
-from .roots import Method, custom_root, leaves_like, unknowns
+from .roots import Method, custom_root, unknowns
 
 Nest = TypeVar("Nest")
 
@@ -58,7 +59,9 @@ def fixed_point(
     solver = LinearSolve("fixed_point", structure, tangent_solve)
 
     def value(leaves: list[Tensor]) -> list[Tensor]:
-        return leaves_like("fixed_point", f(structure.unflatten(leaves)), structure, points, "the result of f")
+        return leaves_like(
+            "fixed_point", f(structure.unflatten(leaves)), "the result of f", points, structure, "unknown"
+        )
 
     with no_grad():
         start = [x.detach() for x in points]
@@ -66,7 +69,7 @@ def fixed_point(
             leaves = anderson("fixed_point", value, start, tol, maxiter, memory)
         else:
             found = solve(f, structure.unflatten(start))
-            leaves = leaves_like("fixed_point", found, structure, points, "the fixed point")
+            leaves = leaves_like("fixed_point", found, "the fixed point", points, structure, "unknown")
 
     def residual(leaves: list[Tensor]) -> list[Tensor]:
         return [x - y for x, y in zip(leaves, value(leaves), strict=True)]
@@ -130,5 +133,5 @@ def argmin(
             leaves = minimize("argmin", lambda x: value(*x), gradient, start, tol, maxiter)
         else:
             found = solve(f, structure.unflatten(start))
-            leaves = leaves_like("argmin", found, structure, points, "the minimum")
+            leaves = leaves_like("argmin", found, "the minimum", points, structure, "unknown")
     return structure.unflatten(attached(leaves, gradient, solver))

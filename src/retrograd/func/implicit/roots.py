@@ -7,10 +7,9 @@ from typing import Any, TypeVar
 
 from ...core.errors import describe
 from ...core.graph.modes import no_grad
-from ...core.graph.primitive import operand
 from ...core.tensor.tensor import Tensor
-from ..function_graph import as_point
-from ..nests import Mismatch, Structure, flatten
+from ..function_graph import as_point, leaves_like
+from ..nests import Structure, flatten
 from .attach import LinearSolve, Solver, attached
 from .newton import newton
 from .vectors import Vectors
@@ -31,29 +30,6 @@ def unknowns(what: str, nest: object, name: str) -> tuple[list[Tensor], Structur
         raise ValueError(f"{what}: {name} must contain at least one Tensor, got {nest!r}")
     paths = structure.paths(name)
     return [as_point(what, x, path) for x, path in zip(leaves, paths, strict=True)], structure
-
-
-def leaves_like(what: str, nest: object, structure: Structure, likes: list[Tensor], name: str) -> list[Tensor]:
-    """Return the leaves of a nest, which must have the structure, shapes and dtypes of the unknowns.
-
-    Raises:
-        RuntimeError: the structure, a shape or a dtype differs.
-    """
-    try:
-        leaves = structure.leaves_of(nest, name)
-    except Mismatch as error:
-        raise RuntimeError(f"{what}: {name} must be a nest like the unknowns; {error}") from None
-    found = []
-    for value, like, path in zip(leaves, likes, structure.paths(name), strict=True):
-        x = operand(value)
-        if x.shape != like.shape:
-            raise RuntimeError(f"{what}: {path} is {describe(x)}, but the unknown has shape {tuple(like.shape)}")
-        if x.dtype != like.dtype:
-            if x.dtype.kind == "c" and like.dtype.kind != "c":
-                raise RuntimeError(f"{what}: {path} is complex, {describe(x)}, but the unknown is {like.dtype}")
-            x = x.astype(like.dtype)
-        found.append(x)
-    return found
 
 
 def custom_root(
@@ -99,7 +75,9 @@ def custom_root(
     solver = LinearSolve("custom_root", structure, tangent_solve)
 
     def residual(leaves: list[Tensor]) -> list[Tensor]:
-        return leaves_like("custom_root", f(structure.unflatten(leaves)), structure, points, "the result of f")
+        return leaves_like(
+            "custom_root", f(structure.unflatten(leaves)), "the result of f", points, structure, "unknown"
+        )
 
     aux = None
     with no_grad():
@@ -114,7 +92,7 @@ def custom_root(
                         f"custom_root: with has_aux=True solve must return a pair (root, aux), got {describe(root)}"
                     )
                 root, aux = root
-        leaves = leaves_like("custom_root", root, structure, points, "the root")
+        leaves = leaves_like("custom_root", root, "the root", points, structure, "unknown")
     found = structure.unflatten(attached(leaves, residual, solver))
     return (found, aux) if has_aux else found
 
@@ -162,7 +140,7 @@ def custom_linear_solve(
 
     def product(leaves: list[Tensor]) -> list[Tensor]:
         found = matvec(structure.unflatten(leaves))
-        return leaves_like("custom_linear_solve", found, structure, sides, "the result of matvec")
+        return leaves_like("custom_linear_solve", found, "the result of matvec", sides, structure, "unknown")
 
     aux = None
     with no_grad():
@@ -175,7 +153,7 @@ def custom_linear_solve(
                         f"custom_linear_solve: with has_aux=True solve must return a pair (x, aux), got {describe(x)}"
                     )
                 x, aux = x
-            leaves = leaves_like("custom_linear_solve", x, structure, sides, "the solution")
+            leaves = leaves_like("custom_linear_solve", x, "the solution", sides, structure, "unknown")
         else:
             leaves = solver(product, right, Vectors.of(right))
 

@@ -13,7 +13,7 @@ from ...core.tensor.storage import shares_memory
 from ...core.tensor.tensor import Tensor, new_tensor
 from ...ops.table.documentation import like
 from ..forward import jvp, points_of
-from ..function_graph import Edge, FunctionGraph, directions_of, ones_at, record, zeros_at
+from ..function_graph import Edge, FunctionGraph, leaves_like, ones_at, record, zeros_at
 from ..nests import flatten
 from .expansion import Expansion, NoSeries
 from .recurrences import Series, at
@@ -55,7 +55,7 @@ def jet(
     (order,) = lengths
     leaves = flatten(points)[1]
     terms = [
-        directions_of("jet", [row[k] for row in series], f"series[:][{k}]", points, leaves, "primals")
+        leaves_like("jet", [row[k] for row in series], f"series[:][{k}]", points, leaves, "primals")
         for k in range(order)
     ]
     recorded = record("jet", func, points, structure)

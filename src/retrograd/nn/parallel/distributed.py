@@ -17,7 +17,7 @@ from ...core.errors import describe
 from ...core.graph.modes import is_grad_enabled
 from ...core.graph.nodes import Node, edge_of, reachable
 from ...core.tensor.tensor import Tensor, new_tensor
-from ...distributed.collectives import all_reduce, broadcast, flat, run_collective, write
+from ...distributed.collectives import all_reduce, broadcast_all, run_collective
 from ...distributed.errors import DistError
 from ...distributed.groups import ProcessGroup, group_of
 from ...distributed.hub import listed
@@ -162,7 +162,7 @@ class DistributedDataParallel(Module):
             )
         self._check_alike()
         parameters = list(module.parameters())
-        self._follow([*parameters, *module.buffers()])
+        broadcast_all([*parameters, *module.buffers()], self.process_group.ranks[0], self.process_group)
         self._buckets = in_buckets(list(named.values()), int((bucket_cap_mb or BUCKET) * (1 << 20)))
         self._names = {id(p): name for name, p in named.items()}
         self._begun = False  # whether the current backward pass has computed some gradients but not all
@@ -176,7 +176,7 @@ class DistributedDataParallel(Module):
         if self._begun:
             self._tell_missing()
         if self.broadcast_buffers and self.training and self.require_backward_grad_sync:
-            self._follow(list(self.module.buffers()))
+            broadcast_all(self.module.buffers(), self.process_group.ranks[0], self.process_group)
         output = self.module(*inputs, **kwargs)
         if self.find_unused_parameters and self.require_backward_grad_sync and is_grad_enabled():
             self._leave_out_unused(output)
@@ -217,21 +217,6 @@ class DistributedDataParallel(Module):
                 "DistributedDataParallel: the order of the parameters differs between the ranks; "
                 "create them in the same order on all ranks"
             )
-
-    def _follow(self, tensors: list[Tensor]) -> None:
-        """Broadcast Tensors from the group's first rank, in one message per dtype and device."""
-        kinds: dict[object, list[Tensor]] = {}
-        for x in tensors:
-            kinds.setdefault((x.dtype, x.device), []).append(x)
-        for alike in kinds.values():
-            row = new_tensor(backend_of(alike[0].array).xp.concatenate([flat(x.array) for x in alike]))
-            broadcast(row, self.process_group.ranks[0], self.process_group)
-            if self.process_group.rank() == 0:
-                continue
-            start = 0
-            for x in alike:
-                write(x, row.array[start : start + x.array.size])
-                start += x.array.size
 
     def _hook(self, bucket: Any, index: int) -> Callable[[Tensor], None]:
         def ready(parameter: Tensor) -> None:

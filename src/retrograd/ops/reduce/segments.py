@@ -69,7 +69,10 @@ def segment_reduce(
         raise RuntimeError("pass exactly one of lengths and offsets")
     given = operand(lengths if offsets is None else offsets, "lengths")
     if given.dtype.kind not in "iu" or given.array.shape[:-1] != x.array.shape[:place] or given.array.ndim != place + 1:
-        raise RuntimeError(f"lengths {describe(given)} do not fit {describe(x)} along dimension {place}")
+        expected = ", ".join([*map(str, x.array.shape[:place]), "segments"])
+        raise RuntimeError(
+            f"expected integers ({expected}) for lengths or offsets, got {describe(given)} for {describe(x)}"
+        )
     xp = array_module(x)
     counts = given.array if offsets is None else xp.diff(given.array, axis=-1)
     n, s = x.array.shape[place], counts.shape[-1]

@@ -422,7 +422,9 @@ class SparseArray:
         found = as_sparse(other)
         if found is not None:
             if self.shape[1] != found.shape[0]:
-                raise ValueError(f"matmul: shapes {self.shape} and {found.shape} do not fit")
+                raise ValueError(
+                    f"matmul: expected {self.shape[1]} rows for {self.shape}, got an array of shape {found.shape}"
+                )
             return self._from_torch(self.to_sparse_coo() @ found.to_sparse_coo())
         dense = tensor(other)
         if dense.ndim not in (1, 2) or dense.shape[0] != self.shape[1]:

@@ -151,7 +151,8 @@ class Dirichlet:
         points, weights = floats(x, alpha)
         if weights.ndim != 1 or points.shape[0] not in (weights.shape[0], weights.shape[0] - 1):
             raise ValueError(
-                f"scipy.stats.dirichlet: x of shape {tuple(points.shape)} does not fit alpha {tuple(weights.shape)}"
+                f"scipy.stats.dirichlet: alpha must be a vector with a number for each component of x, or one more, "
+                f"got alpha {tuple(weights.shape)} and x {tuple(points.shape)}"
             )
         if points.shape[0] == weights.shape[0] - 1:
             points = ops.cat([points, 1 - points.sum(0, keepdim=True)])

@@ -1,6 +1,6 @@
 """Modules of PyTorch that packages build on more than programs do.
 
 ``library`` registers operators (``torch.library``, ``torch.ops``), ``pytree`` is ``torch.utils._pytree``, ``foreach``
-the functions over lists of Tensors, and ``flex_attention`` attention with functions of scores and masks.
-``compat.legacy_names`` and ``compat.paths`` look their names up, as those of the other files in ``compat.modules``.
+has the functions over lists of Tensors, and ``private`` the names around ``compile``. ``private``, ``helpers`` and
+``questions`` have private names of many modules. ``compat.legacy_names`` lists which module has which of these names.
 """

@@ -173,7 +173,7 @@ def load_library(path: str | os.PathLike[str]) -> None:
     """
     folder, file = os.path.split(os.fspath(path))
     if os.path.basename(folder) == "torchvision" and file.startswith("_C."):
-        from ...packages.torchvision import OPERATORS
+        from ...packages import OPERATORS
 
         enter(CustomOp(f"torchvision::{name}", function, differentiable=True) for name, function in OPERATORS.items())
         return

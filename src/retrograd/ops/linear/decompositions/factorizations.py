@@ -108,7 +108,7 @@ def cholesky_solve(input: Operand, L: Operand, upper: bool = False) -> Tensor:
     """
     b, factor = matrices(input, "input"), matrices(L, "L", square=True)
     if b.array.shape[-2] != factor.array.shape[-1]:
-        raise RuntimeError(f"incompatible shapes of input and L: {describe(b)} and {describe(factor)}")
+        raise RuntimeError(f"input must have as many rows as L, got {describe(b)} and {describe(factor)}")
     lower = factor.mH if upper else factor
     half = solve_triangular(lower, b, upper=False)
     return solve_triangular(lower.mH, half, upper=True)

@@ -171,6 +171,7 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpos
     if factors.array.shape[-1] != min(c.array.shape[-2 if left else -1], a.array.shape[-1]):
         raise RuntimeError(f"tau must have a factor for each column of {describe(a)}, got {describe(factors)}")
     if c.array.shape[-2 if left else -1] != a.array.shape[-2]:
-        raise RuntimeError(f"{describe(a)} does not fit {'on the left' if left else 'on the right'} of {describe(c)}")
+        lines = "rows" if left else "columns"
+        raise RuntimeError(f"other must have as many {lines} as input has rows, got {describe(c)} and {describe(a)}")
     pairs = _reflections(a, factors, factors.array.shape[-1])
     return _reflected(pairs, c, transpose) if left else _reflected(pairs, c.mH, not transpose).mH

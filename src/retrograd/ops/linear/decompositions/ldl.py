@@ -202,5 +202,8 @@ def ldl_solve(LD: Operand, pivots: Tensor, B: Operand, *, hermitian: bool = Fals
     """
     x, right = matrices(LD, "LD", square=True), operand(B, "B")
     if right.array.ndim < 2 or operand(pivots, "pivots").array.shape != x.array.shape[:-1]:
-        raise RuntimeError(f"pivots {describe(pivots)} or B {describe(right)} do not fit LD {describe(x)}")
+        raise RuntimeError(
+            f"expected pivots {x.array.shape[:-1]} and matrices B for LD {describe(x)}, "
+            f"got {describe(pivots)} and {describe(right)}"
+        )
     return solve(_products(x, pivots, hermitian), right)

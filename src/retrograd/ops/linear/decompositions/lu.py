@@ -258,7 +258,7 @@ def _lu_solve(packed: Operand, pivots: Operand, b: Operand, left: bool, adjoint:
     if not left:
         return _lu_solve(factors, pivots, right.mH, True, not adjoint).mH.contiguous()
     if right.array.shape[-2] != factors.array.shape[-1]:
-        raise RuntimeError(f"incompatible shapes of LU and B: {describe(factors)} and {describe(right)}")
+        raise RuntimeError(f"B must have as many rows as LU, got {describe(right)} and {describe(factors)}")
     batch = broadcast_shapes(order.shape[:-1], right.array.shape[:-2])
     right, order = right.expand(*batch, *right.array.shape[-2:]), np.broadcast_to(order, (*batch, rows))
     if adjoint:

@@ -199,7 +199,7 @@ def lstsq(
     vector = is_vector_batch(a, b)
     b = b.unsqueeze(-1) if vector else b
     if b.array.ndim < 2 or a.array.shape[-2] != b.array.shape[-2]:
-        raise RuntimeError(f"incompatible shapes of A and B: {describe(A)} and {describe(B)}")
+        raise RuntimeError(f"B must have as many rows as A, got {describe(B)} and {describe(A)}")
     if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
         raise RuntimeError(f"driver must be 'gels', 'gelsy', 'gelsd' or 'gelss', got {driver!r}")
     rows, columns = a.array.shape[-2:]

@@ -100,7 +100,7 @@ def solve(A: Operand, B: Operand, *, left: bool = True) -> Tensor:
         return solve(a.mT, b.mT).mT.contiguous()
     b = b.unsqueeze(-1) if vector else b
     if b.array.ndim < 2 or b.array.shape[-2] != a.array.shape[-1]:
-        raise RuntimeError(f"incompatible shapes of A and B: {describe(A)} and {describe(B)}")
+        raise RuntimeError(f"B must have as many rows as A, got {describe(B)} and {describe(A)}")
     x = apply(SOLVE, (a, b), {})
     return x.squeeze(-1) if vector else x
 
@@ -124,7 +124,7 @@ def solve_triangular(A: Operand, B: Operand, *, upper: bool, left: bool = True, 
     if not left:
         return solve_triangular(a.mT, b.mT, upper=not upper, unitriangular=unitriangular).mT.contiguous()
     if b.array.shape[-2] != a.array.shape[-1]:
-        raise RuntimeError(f"incompatible shapes of A and B: {describe(A)} and {describe(B)}")
+        raise RuntimeError(f"B must have as many rows as A, got {describe(B)} and {describe(A)}")
     return apply(SOLVE_TRIANGULAR, (a, b), {"upper": bool(upper), "unit": bool(unitriangular)})
 
 

@@ -99,13 +99,20 @@ def _of_starts(
     xp = array_module(v)
     s, c = first.array.astype(np.int64), second.array.astype(np.int64)
     if v.array.shape != c.shape or not s.size or int(s[0]) or int(s[-1]) != len(c) or bool((xp.diff(s) < 0).any()):
-        raise RuntimeError(f"{describe(first)}, {describe(second)} and values {describe(v)} do not match in length")
+        raise RuntimeError(
+            f"expected {starts_name} to increase from 0 to the length of {others_name} and values, "
+            f"got {describe(first)}, {describe(second)} and {describe(v)}"
+        )
     by_rows = starts_name == "crow_indices"
     lengths: tuple[int, ...] = len(s) - 1, int(c.max()) + 1 if c.size else 0
     if size is not None:
         lengths = integers((size,), "size")[:: 1 if by_rows else -1]
     if len(lengths) != 2 or lengths[0] != len(s) - 1 or c.size and not 0 <= int(c.min()) <= int(c.max()) < lengths[1]:
-        raise RuntimeError(f"the size {size} does not fit {starts_name} {describe(first)} and {others_name}")
+        rows, columns = ("rows", "columns") if by_rows else ("columns", "rows")
+        raise RuntimeError(
+            f"expected a size with {len(s) - 1} {rows}, by {starts_name}, and {columns} for all {others_name}, "
+            f"got {size}"
+        )
     if requires_grad:
         v = v.detach().requires_grad_()
     at = xp.stack([xp.repeat(xp.arange(lengths[0]), xp.diff(s)), c])

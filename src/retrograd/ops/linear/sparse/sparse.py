@@ -510,7 +510,7 @@ def sparse_coo_tensor(
     else:
         lengths = integers((size,), "size")
     if len(lengths) != count + len(rest) or lengths[count:] != rest:
-        raise RuntimeError(f"size {lengths} does not fit indices {describe(at)} and values {describe(v)}")
+        raise RuntimeError(f"expected a size of {count} lengths and the shape {rest} of a value, got {lengths}")
     if at.array.size:
         least, most = at.array.min(axis=1), at.array.max(axis=1)
         for d, length in enumerate(lengths[:count]):

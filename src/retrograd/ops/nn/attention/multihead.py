@@ -174,7 +174,8 @@ def multi_head_attention_forward(
         or not use_separate_proj_weight
         and key.array.shape != value.array.shape
     ):
-        raise AssertionError(f"key {describe(key)} and value {describe(value)} do not match")
+        equal = "first two dimensions" if use_separate_proj_weight else "shape"
+        raise AssertionError(f"key and value must have the same {equal}, got {describe(key)} and {describe(value)}")
     if is_causal and attn_mask is None:
         raise RuntimeError("need attn_mask if specifying the is_causal hint")
     padding = _additive("key_padding_mask", key_padding_mask, query.array.dtype)

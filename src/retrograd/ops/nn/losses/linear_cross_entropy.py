@@ -204,7 +204,9 @@ def linear_cross_entropy(
     if x.array.ndim not in (1, 2):
         raise RuntimeError(f"expected input with 1 or 2 dimensions, got {describe(x)}")
     if w.array.ndim < 2 or w.array.shape[-1] != x.array.shape[-1]:
-        raise RuntimeError(f"linear_weight {describe(w)} does not fit input {describe(x)}")
+        raise RuntimeError(
+            f"expected linear_weight (..., {x.array.shape[-1]}) for input {describe(x)}, got {describe(w)}"
+        )
     outputs = w.array.shape[:-1]
     b = None if linear_bias is None else operand(linear_bias, "linear_bias")
     if b is not None and b.array.shape != outputs:

@@ -126,7 +126,9 @@ def cosine_embedding_loss(
     cosine = dot / (one * two).sqrt()
     y = t.array
     if y.ndim and y.shape[0] not in (1, cosine.array.shape[0]):
-        raise RuntimeError(f"target {describe(t)} does not match the inputs {describe(x1)}, {describe(x2)}")
+        raise RuntimeError(
+            f"expected a target for each of {cosine.array.shape[0]} pairs, or one for all, got {describe(t)}"
+        )
     return reduced(_where(y == 1, 1 - cosine) + _where(y == -1, (cosine - margin).clamp(min=0)), reduction)
 
 

@@ -342,7 +342,9 @@ def batch_norm(
     elif eps < 0:
         raise InvalidValue(f"eps must be non-negative, got {eps}")
     elif (running_mean is None or running_var is None) and x.array.size:
-        raise RuntimeError("running_mean and running_var must be defined in evaluation mode")
+        raise RuntimeError(
+            "running_mean and running_var must be defined in evaluation mode; pass both, or training=True"
+        )
     _check_running("running_mean", running_mean, channels)
     _check_running("running_var", running_var, channels)
     w = _affine("weight", weight, x, (channels,), "one per channel")

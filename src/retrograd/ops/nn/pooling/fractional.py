@@ -125,7 +125,10 @@ def _sizes(x: Tensor, ndim: int, kernel_size: Any, output_size: Any, output_rati
         out = tuple(int(length * ratio) for length, ratio in zip(lengths, ratios, strict=True))
     for length, k, o in zip(lengths, kernel, out, strict=True):
         if not k > 0 or o < 0 or o + k - 1 > length:
-            raise RuntimeError(f"windows {kernel} and output {out} do not fit in {describe(x)}")
+            raise RuntimeError(
+                f"output_size + kernel_size - 1 must be at most the length of each axis, got output_size={out} and "
+                f"kernel_size={kernel} for {describe(x)}"
+            )
     return kernel, out
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import retrograd as rg
 from retrograd.autograd import gradcheck
-from retrograd.compat.packages import torchvision as tv
+from retrograd.compat import packages as tv
 
 RNG = np.random.default_rng(0)
 IMAGES = RNG.standard_normal((2, 8, 11, 9))

@@ -18,7 +18,7 @@ from importlib.metadata import Distribution, DistributionFinder, MetadataPathFin
 from pathlib import Path
 from typing import Final
 
-from ..modules.toplevel import __version__
+from .modules.toplevel import __version__
 
 NAME: Final = "torch"
 MODULES: Final = ("torch", "functorch")

@@ -1,4 +1,7 @@
-"""Helpers of ``autograd.functional``, ``vmap`` and L-BFGS that packages with optimizers of their own import."""
+"""Private helpers of PyTorch that packages with optimizers or distributions of their own import, and ``futures``.
+
+The helpers are those of ``autograd.functional``, ``vmap``, L-BFGS, ``utils.data`` and ``distributions``.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,17 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future as PythonFuture
 from contextlib import contextmanager
-from typing import IO, Any, TypeAlias, TypeVar
+from threading import Lock
+from typing import IO, Any, Generic, TypeAlias, TypeVar
 
-from ...._generated.toplevel import spmm, zeros
+from ...._generated.linalg import cholesky, solve_triangular
+from ...._generated.toplevel import eye, matmul, normal, ones, spmm, zeros
 from ....autograd.gradients import grad
 from ....core.arrays.devices import Device
+from ....core.arrays.dtypes import DType
 from ....core.tensor.tensor import Tensor
 from ....data.collate import (
     collate,
@@ -24,6 +31,12 @@ from ....data.collate import (
     default_collate_fn_map,
     default_convert,
 )
+from ....distributions import constraints
+from ....distributions.families.positive import Gamma
+from ....distributions.families.simplex import Dirichlet
+from ....distributions.kl import registry
+from ....distributions.transforms.base import InverseTransform
+from ....distributions.utils import clamp_probs
 from ....func.mapping import vmap
 from ....kernels.runtime.cores import count
 from ....nn.base.module import Module
@@ -308,6 +321,192 @@ FILE_LIKE = str | os.PathLike[str] | IO[bytes]
 MAP_LOCATION = Callable[[Value, str], Value] | Device | str | dict[str, str] | None
 
 
+# Helpers of ``distributions``
+
+
+def _standard_normal(shape: Sequence[int], dtype: DType | None, device: Value) -> Tensor:
+    """Return standard normal numbers."""
+    shape = tuple(shape)
+    return normal(zeros(shape, dtype=dtype, device=device), ones(shape, dtype=dtype, device=device))
+
+
+def _sum_rightmost(value: Tensor, dim: int) -> Tensor:
+    """Return the sum over the last ``dim`` dimensions, which may be empty."""
+    if dim == 0:
+        return value
+    return value.reshape((*value.shape[:-dim], -1)).sum(-1)
+
+
+def _clipped_sigmoid(x: Tensor) -> Tensor:
+    """Return the sigmoid function, bounded away from 0 and 1 by the precision of the dtype."""
+    return clamp_probs(x.sigmoid())
+
+
+def _batch_mv(bmat: Tensor, bvec: Tensor) -> Tensor:
+    """Return the product of matrices and vectors, whose batch dimensions broadcast."""
+    return matmul(bmat, bvec.unsqueeze(-1)).squeeze(-1)
+
+
+def _batch_mahalanobis(bL: Tensor, bx: Tensor) -> Tensor:
+    """Return ``x^T (L L^T)^-1 x`` for lower triangular matrices and vectors, whose batch dimensions broadcast."""
+    return solve_triangular(bL, bx.unsqueeze(-1), upper=False).square().sum((-2, -1))
+
+
+def _precision_to_scale_tril(P: Tensor) -> Tensor:
+    """Return the lower Cholesky factor of the inverse of a positive definite matrix."""
+    flipped = cholesky(P.flip((-2, -1)))
+    inverse = flipped.flip((-2, -1)).transpose(-2, -1)
+    return solve_triangular(inverse, eye(P.shape[-1], dtype=P.dtype, device=P.device), upper=False)
+
+
+def _batch_capacitance_tril(W: Tensor, D: Tensor) -> Tensor:
+    """Return the lower Cholesky factor of ``I + W^T diag(D)^-1 W``."""
+    inner = matmul(W.mT / D.unsqueeze(-2), W)
+    return cholesky(inner + eye(W.shape[-1], dtype=W.dtype, device=W.device))
+
+
+def _batch_lowrank_logdet(W: Tensor, D: Tensor, capacitance_tril: Tensor) -> Tensor:
+    """Return ``log det (W W^T + diag(D))``, by the matrix determinant lemma."""
+    return 2 * capacitance_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1) + D.log().sum(-1)
+
+
+def _batch_lowrank_mahalanobis(W: Tensor, D: Tensor, x: Tensor, capacitance_tril: Tensor) -> Tensor:
+    """Return ``x^T (W W^T + diag(D))^-1 x``, by the Woodbury formula."""
+    weighted = _batch_mv(W.mT / D.unsqueeze(-2), x)
+    return (x.square() / D).sum(-1) - _batch_mahalanobis(capacitance_tril, weighted)
+
+
+def _standard_gamma(concentration: Tensor, generator: Value = None) -> Tensor:
+    """Return samples of Gamma distributions with rate 1, with gradients with respect to the concentration."""
+    return Gamma(concentration, ones((), dtype=concentration.dtype)).rsample()
+
+
+def _sample_dirichlet(concentration: Tensor, generator: Value = None) -> Tensor:
+    """Return samples of Dirichlet distributions, with gradients with respect to the concentration."""
+    return Dirichlet(concentration).rsample()
+
+
+def _dispatch_kl(type_p: type, type_q: type) -> Callable[..., Tensor]:
+    """Return the function that computes the divergence of two classes, or NotImplemented."""
+    found = registry._function_for(type_p, type_q)
+    return NotImplemented if found is None else found
+
+
+def _private_constraints() -> dict[str, type]:
+    """Return the classes of constraints under PyTorch's names, such as ``_Real``."""
+    found = {name: value for name, value in vars(constraints).items() if isinstance(value, type) and name[0] != "_"}
+    return {f"_{name}": value for name, value in found.items()}
+
+
+# ``futures``: results that another thread sets
+
+Item = TypeVar("Item")
+Other = TypeVar("Other")
+
+
+class Future(Generic[Item]):
+    """A value that is set later, possibly by another thread.
+
+    >>> from retrograd.futures import Future
+    >>> future = Future()
+    >>> doubled = future.then(lambda done: 2 * done.value())
+    >>> future.set_result(21)
+    >>> future.done(), doubled.wait()
+    (True, 42)
+    """
+
+    def __init__(self, *, devices: Sequence[object] | None = None) -> None:
+        self._future: PythonFuture[Item] = PythonFuture()
+
+    def done(self) -> bool:
+        """Return whether a value or an error is set."""
+        return self._future.done()
+
+    def wait(self) -> Item:
+        """Wait for the value and return it, or raise the error."""
+        return self._future.result()
+
+    def value(self) -> Item:
+        """Return the value, or raise the error.
+
+        Raises:
+            RuntimeError: the value is not set yet.
+        """
+        if not self.done():
+            raise RuntimeError("Future.value: the future is not completed; call wait()")
+        return self._future.result()
+
+    def set_result(self, result: Item) -> None:
+        """Set the value. Waiting threads resume, and callbacks run.
+
+        Raises:
+            RuntimeError: a value or error is set already.
+        """
+        if self.done():
+            raise RuntimeError("Future can only be marked completed once.")
+        self._future.set_result(result)
+
+    def set_exception(self, result: BaseException) -> None:
+        """Set an error, which ``wait`` and ``value`` raise."""
+        if not isinstance(result, BaseException):
+            raise AssertionError(f"{result} is of type {type(result)}, not an Exception.")
+        if self.done():
+            raise RuntimeError("Future can only be marked completed once.")
+        self._future.set_exception(result)
+
+    def then(self, callback: Callable[[Future[Item]], Other]) -> Future[Other]:
+        """Return a future of ``callback(self)``, which runs when this future is completed."""
+        following: Future[Other] = Future()
+
+        def complete(_: object) -> None:
+            try:
+                following.set_result(callback(self))
+            except Exception as error:
+                following.set_exception(error)
+
+        self._future.add_done_callback(complete)
+        return following
+
+    def add_done_callback(self, callback: Callable[[Future[Item]], object]) -> None:
+        """Run ``callback(self)`` when the future is completed."""
+        self._future.add_done_callback(lambda _: callback(self))
+
+
+def collect_all(futures: Sequence[Future[Any]]) -> Future[list[Future[Any]]]:
+    """Return a future that is completed when all futures are; its value is the list of the futures.
+
+    >>> from retrograd.futures import Future, collect_all
+    >>> parts = [Future(), Future()]
+    >>> every = collect_all(parts)
+    >>> for number, part in enumerate(parts):
+    ...     part.set_result(number)
+    >>> [part.value() for part in every.wait()]
+    [0, 1]
+    """
+    every: Future[list[Future[object]]] = Future()
+    parts = list(futures)
+    waiting, lock = len(parts), Lock()
+    if not parts:
+        every.set_result(parts)
+
+    def count(_: Future[Any]) -> None:
+        nonlocal waiting
+        with lock:
+            waiting -= 1
+            last = waiting == 0
+        if last:
+            every.set_result(parts)
+
+    for part in parts:
+        part.add_done_callback(count)
+    return every
+
+
+def wait_all(futures: Sequence[Future[Any]]) -> list[Any]:
+    """Wait for all futures, and return their values, or raise the first error."""
+    return [part.wait() for part in collect_all(futures).wait()]
+
+
 NAMES: dict[str, str | dict[str, Value]] = {
     "__config__": "parallel_info show",
     "_jit_internal": {
@@ -331,8 +530,21 @@ NAMES: dict[str, str | dict[str, Value]] = {
         "default_collate_fn_map": default_collate_fn_map, "default_convert": default_convert,
         "np_str_obj_array_pattern": re.compile(r"[SaUO]"),
     },
+    "futures": "Future collect_all wait_all",
     "lbfgs": "_cubic_interpolate _strong_wolfe",
-    "retrograd": {"dsmm": dsmm, "torch": sys.modules.get("torch", sys.modules["retrograd"])},
+    "retrograd": {
+        "Future": Future, "_sample_dirichlet": _sample_dirichlet, "_standard_gamma": _standard_gamma, "dsmm": dsmm,
+        "torch": sys.modules.get("torch", sys.modules["retrograd"]),
+    },
     "serialization": {"DEFAULT_PROTOCOL": 2, "FILE_LIKE": FILE_LIKE, "MAP_LOCATION": MAP_LOCATION},
     "stateless": "_reparametrize_module",
+    "constraints": _private_constraints(),
+    "kl": {"_KL_REGISTRY": registry._registry, "_dispatch_kl": _dispatch_kl},
+    "lowrank": "_batch_capacitance_tril _batch_lowrank_logdet _batch_lowrank_mahalanobis _batch_mahalanobis _batch_mv "
+    "_standard_normal",
+    "multivariate_normal": "_batch_mahalanobis _batch_mv _precision_to_scale_tril _standard_normal",
+    "transforms": {
+        "_InverseTransform": InverseTransform, "_clipped_sigmoid": _clipped_sigmoid, "_sum_rightmost": _sum_rightmost,
+    },
+    "utils": "_standard_normal _sum_rightmost",
 }  # fmt: skip
