@@ -288,6 +288,11 @@ class Instruction:
         return f"{outs + ' = ' if outs else ''}{self.name}({', '.join(call)})"
 
 
+def in_row_order(instruction: Instruction) -> bool:
+    """Return whether a function that reshapes reads and writes elements in row-major order, NumPy's default."""
+    return not any(type(x) is str and x != "C" for x in (*instruction.args, *instruction.kwargs.values()))
+
+
 def shaped_by_values(instruction: Instruction) -> bool:
     """Return whether shapes or strides of the results may depend on elements, or on numbers that are inputs."""
     if type(instruction.function) is np.ufunc:

@@ -403,3 +403,15 @@ def test_a_rule_with_the_name_of_an_operator_is_not_taken_for_it():
     doubled = Primitive("doubled", lambda x: x * 2, "x", [mean])
     x = rg.randn(300, 700, requires_grad=True)
     compared(lambda x: ((apply(doubled, (x * 2,)) * x) ** 2).sum(), x, exact=False)
+
+
+@pytest.mark.parametrize("shape", [(4, 5), (300, 700)])
+def test_an_array_is_flattened_in_the_order_that_the_call_names(shape):
+    x = rg.randn(*shape)
+    for flattened in (
+        lambda x: x.flatten("F"),
+        lambda x: x.reshape(-1, order="F"),
+        lambda x: x.ravel("F"),
+        lambda x: np.reshape(x, (-1,), order="F"),
+    ):
+        compared(lambda x, flattened=flattened: rg.tensor(flattened(x.array + 1) * 2), x)

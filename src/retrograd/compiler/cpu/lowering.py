@@ -17,7 +17,7 @@ from ...core.arrays.dtypes import DType, float64
 from ...core.arrays.fp_warnings import silent
 from ...core.arrays.layout import dense
 from ...kernels import MAPPED, suits
-from ..program import Instruction, Method, Value, replaced, values_in
+from ..program import Instruction, Method, Value, in_row_order, replaced, values_in
 from ..trace.effects import run_step
 from ..trace.trace_modes import tracing_with
 from ..trace.traced_arrays import Traced
@@ -347,8 +347,8 @@ class Lowering:
         """Lower a reshape that copies."""
         x = self.place(instruction.args[0])
         out = self.result(instruction.outs[0])
-        if not out.dense:
-            raise Unlowered("memory that is not dense")
+        if not out.dense or not in_row_order(instruction):
+            raise Unlowered("memory that is not dense, or another order of elements")
         self.copy(x, Place(out.buffer, 0, x.shape, row_major(x.shape, x.dtype.itemsize), x.dtype))
 
     def _reduced(self, instruction: Instruction) -> None:

@@ -12,7 +12,7 @@ from ...core.arrays.layout import dense
 from ...core.arrays.summation import LARGE
 from ...kernels.loops.elements.ufuncs import applied
 from ...kernels.runtime.result_arrays import empty
-from ..program import Asked, Instruction, Value
+from ..program import Asked, Instruction, Value, in_row_order
 from ..run.arenas import MIN_PLANNED_BYTES
 from .expressions import row_major
 
@@ -72,7 +72,7 @@ def _compute(step: Instruction, out: Value) -> Compute | None:
     read = args if computes == "join" else args[:1]
     if not read or not all(isinstance(x, Value) and x.shape is not None for x in read):
         return None
-    if computes == "reshape" and row_major(out):
+    if computes == "reshape" and row_major(out) and in_row_order(step):
         return lambda out, args: np.copyto(out.reshape(args[0].shape), args[0])
     if computes == "copy" and out.shape == args[0].shape and args[0].dtype.kind in "fiub":
         return lambda out, args: np.copyto(out, args[0], casting="unsafe")
