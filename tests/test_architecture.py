@@ -80,10 +80,23 @@ NAMES_IN_ENGINE = {
     "retrograd.core.arrays.unbuffered": {"add", "maximum", "minimum"},  # NumPy's
     "retrograd.core.tensor.mutation": {"add"},  # NumPy's
     "retrograd.core.arrays.public_dtypes": {"complex"},
-    "retrograd.core.graph.plan": {"keep"},
+    "retrograd.core.arrays.summation": {"sum"},  # what a function computes
+    "retrograd.core.graph.plan": {"keep", "erase", "mean", "norm", "reshape", "sum"},  # what operators may declare
     "retrograd.core.graph.primitive": {"view"},
     "retrograd.core.meta.arrays": {"where"},
     "retrograd.core.tensor.printing": {"threshold"},
+}
+
+# Names by which modules of the compiler decide, none of which is an operator's.
+NAMES_IN_COMPILER = {
+    "retrograd.compiler.cpu.fusing": {"step.name"},  # of a kernel
+    "retrograd.compiler.cpu.interpreter.region_program": {"step.name"},
+    "retrograd.compiler.cpu.interpreter.step_code": {"step.name"},
+    "retrograd.compiler.cpu.optimizer_updates": {"form.name", "self.name", "term.name"},  # of updates
+    "retrograd.compiler.explain": {"step.name"},  # not printed twice
+    "retrograd.compiler.passes.expressions": {"function.__name__"},  # of a ufunc
+    "retrograd.compiler.trace.traced_arrays": {"getattr(function, '__name__', '')"},  # NumPy's
+    "retrograd.compiler.trace.untrace": {"type(function).__name__"},
 }
 
 # A room imports itself and what is named here, and the top of the package, which gathers public names.
@@ -344,6 +357,48 @@ def test_the_engine_decides_nothing_by_the_name_of_a_primitive():
             known = NAMES_IN_ENGINE.get(module, set())
             found[module] = known and words & names
     assert found == NAMES_IN_ENGINE
+
+
+def test_the_compiler_asks_what_a_primitive_declares_and_not_for_its_name():
+    """``Instruction.numpy_name`` is for functions of NumPy, which declare nothing."""
+    found: dict[str, set[str]] = {}
+    for module in MODULES:
+        if module.startswith("retrograd.compiler."):
+            functions = [node for node in nodes(module) if isinstance(node, ast.FunctionDef)]
+            texts = {ast.unparse(name) for function in functions for name in _decisive_names(function)}
+            texts = {text for text in texts if not re.search(r"(dtype|dtype\(dtype\)|ufunc)\.(name|__name__)$", text)}
+            found |= {module: texts} if texts else {}
+    assert found == NAMES_IN_COMPILER
+
+
+def _decisive_names(function: ast.FunctionDef) -> Iterator[ast.expr]:
+    """The names of objects that a function compares, or looks up in a table, also by a variable."""
+    parts = list(ast.walk(function))
+    given: dict[str, list[ast.expr]] = {}
+    for node in parts:
+        if isinstance(node, ast.Assign):
+            pairs = [(node.targets[0], node.value)]
+            if isinstance(node.targets[0], ast.Tuple) and isinstance(node.value, ast.Tuple):
+                pairs = list(zip(node.targets[0].elts, node.value.elts, strict=False))
+            for target, value in pairs:
+                values = [value.body, value.orelse] if isinstance(value, ast.IfExp) else [value]
+                given.setdefault(getattr(target, "id", ""), []).extend(filter(_is_name, values))
+    for node in parts:
+        read: list[ast.expr] = []
+        if isinstance(node, ast.Compare) and not isinstance(node.ops[0], (ast.Is, ast.IsNot)):
+            read = [node.left, *node.comparators]
+        elif isinstance(node, ast.Subscript):
+            read = [node.slice]
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "get":
+            read = node.args[:1]
+        for x in read:
+            yield from [x] if _is_name(x) else given.get(getattr(x, "id", "-"), ())
+
+
+def _is_name(node: ast.expr) -> bool:
+    called = isinstance(node, ast.Call) and getattr(node.func, "id", "") == "getattr"
+    attribute = getattr(node.args[1], "value", "") if called else getattr(node, "attr", "")
+    return attribute in ("name", "__name__")
 
 
 def test_tests_for_floating_numbers_include_bfloat16():

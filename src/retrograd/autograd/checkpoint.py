@@ -21,12 +21,11 @@ import numpy as np
 
 from ..core.arrays.devices import Wrapping
 from ..core.errors import describe
-from ..core.graph.call_node import saved_of
+from ..core.graph.call_node import attach, saved_of
 from ..core.graph.modes import enable_grad, modes, on_level, surroundings
 from ..core.graph.nodes import NOTHING, Node, edge_of, new_node, next_sequence, reachable, saved_by
 from ..core.graph.observers import Observer, observing
 from ..core.graph.plan import Inputs, Params, Recordable
-from ..core.graph.primitive import attach
 from ..core.tensor.storage import Storage, Token, storage_of
 from ..core.tensor.tensor import Tensor, is_dense
 from ..func.modules import substituted, substitutions

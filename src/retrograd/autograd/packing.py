@@ -9,11 +9,11 @@ from weakref import ref
 from ..core.arrays import Array
 from ..core.arrays.devices import is_array
 from ..core.errors import describe
+from ..core.graph.call_node import attach
 from ..core.graph.modes import modes, no_grad
 from ..core.graph.nodes import Node
 from ..core.graph.observers import Observer, observing
 from ..core.graph.plan import Inputs, Params, Recordable
-from ..core.graph.primitive import attach
 from ..core.tensor.storage import Storage, borrowed, storage_of
 from ..core.tensor.tensor import Tensor
 from .context import Context

@@ -46,6 +46,7 @@ values; ``program_entry.Result`` says how to return them.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
 from dataclasses import is_dataclass
 from functools import cache, partial
@@ -65,8 +66,8 @@ Source: TypeAlias = tuple[str, Any]  # how a replay gets an input: the kind of s
 # Types of constants that are compared by value.
 PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), np.dtype, np.generic, np.ndarray)
 
-# Functions whose results have shapes that may depend on elements.
-SHAPED_BY_DATA = frozenset(
+# NumPy's functions and methods whose results have shapes that may depend on elements.
+_SHAPED_BY_DATA = frozenset(
     (
         "argwhere", "extract", "flatnonzero", "intersect1d", "nonzero", "setdiff1d", "setxor1d", "trim_zeros",
         "union1d", "unique", "bincount", "unique_values", "unique_counts", "unique_inverse", "unique_all", "compress",
@@ -141,6 +142,23 @@ class Method:
 
 
 method: Callable[[str], Method] = cache(Method)
+
+# Python's operators as NumPy's functions of elements.
+UFUNCS: dict[object, np.ufunc] = {
+    operator.add: np.add, operator.sub: np.subtract, operator.mul: np.multiply, operator.truediv: np.true_divide,
+    operator.floordiv: np.floor_divide, operator.mod: np.remainder, operator.pow: np.power, operator.neg: np.negative,
+    operator.pos: np.positive, operator.abs: np.absolute, operator.invert: np.invert, operator.lt: np.less,
+    operator.le: np.less_equal, operator.gt: np.greater, operator.ge: np.greater_equal, operator.eq: np.equal,
+    operator.ne: np.not_equal, operator.and_: np.bitwise_and, operator.or_: np.bitwise_or,
+    operator.xor: np.bitwise_xor, operator.lshift: np.left_shift, operator.rshift: np.right_shift,
+}  # fmt: skip
+
+# What functions of NumPy and operators of Python compute, as primitives declare it.
+_COMPUTED: dict[object, str] = {
+    np.sum: "sum", method("sum"): "sum", np.mean: "mean", method("mean"): "mean",
+    method("copy"): "copy", method("astype"): "copy", operator.getitem: "index", operator.setitem: "store",
+    **dict.fromkeys(map(method, ("flatten", "reshape", "squeeze")), "reshape"),
+}  # fmt: skip
 
 
 class Asked(NamedTuple):
@@ -236,27 +254,67 @@ class Instruction:
             return self.primitive.name
         return getattr(self.function, "__name__", None) or type(self.function).__name__
 
+    @property
+    def computes(self) -> str | None:
+        """What the function is declared to compute (see ``core/graph/plan.py``), or None."""
+        if self.primitive is not None:
+            return self.primitive.computes
+        function = self.function
+        if self.kind == "whole":
+            return getattr(function, "computes", None)
+        return _COMPUTED.get(function) if type(function).__hash__ is not None else None
+
+    @property
+    def elementary(self) -> Function:
+        """The function in NumPy's functions of elements, as far as the primitive declares it."""
+        function = self.function
+        if self.primitive is not None:
+            return function if self.writes else self.primitive.reference or function
+        return UFUNCS.get(function, function) if type(function).__hash__ is not None else function
+
+    @property
+    def numpy_name(self) -> str:
+        """The name of a function of NumPy or CuPy, a method of arrays or an operator of Python; else an empty text."""
+        function: Any = self.function
+        home = function.__module__.partition(".")[0] if type(function) is FunctionType else ""
+        if self.kind not in ("array", "new") or home not in ("", "numpy", "cupy", "retrograd"):
+            return ""
+        bound = getattr(function, "__self__", None)
+        return f"{bound.__name__}.{self.name}" if isinstance(bound, np.ufunc) else self.name
+
     def __repr__(self) -> str:
         call = [*map(_format, self.args), *[f"{name}={_format(value)}" for name, value in self.kwargs.items()]]
         outs = ", ".join(f"{value!r}: {value.describe()}" for value in self.outs)
         return f"{outs + ' = ' if outs else ''}{self.name}({', '.join(call)})"
 
 
+def in_row_order(instruction: Instruction) -> bool:
+    """Return whether a function that reshapes reads and writes elements in row-major order, NumPy's default."""
+    return not any(type(x) is str and x != "C" for x in (*instruction.args, *instruction.kwargs.values()))
+
+
 def shaped_by_values(instruction: Instruction) -> bool:
     """Return whether shapes or strides of the results may depend on elements, or on numbers that are inputs."""
     if type(instruction.function) is np.ufunc:
         return False
-    return instruction.name in SHAPED_BY_DATA or any(
+    return shaped_by_data(instruction) or any(
         value.dtype.kind in "biu" if value.shape is not None else _shaped_by_numbers(instruction)
         for value in instruction.read
     )
+
+
+def shaped_by_data(instruction: Instruction) -> bool:
+    """Return whether the function's results have shapes that may depend on elements of any argument."""
+    if instruction.primitive is not None:
+        return instruction.primitive.shaped is False
+    return instruction.numpy_name in _SHAPED_BY_DATA
 
 
 def _shaped_by_numbers(instruction: Instruction) -> bool:
     primitive = instruction.primitive
     if primitive is None:
         return type(instruction.function) is not BuiltinFunctionType or _has_slices(instruction.args[1:])
-    if primitive.name == "getitem":  # the shape of x[n] is the same for all n, that of x[:n] is not
+    if primitive.computes == "index":  # the shape of x[n] is the same for all n, that of x[:n] is not
         return _has_slices(instruction.kwargs["index"])
     return not primitive.elementwise
 

@@ -7,6 +7,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from .graph.modes import modes, watchers
+from .graph.plan import Known
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -16,6 +17,16 @@ class LoopMissing(RuntimeError):
 
     # Calls a function of arrays again with all compiled loops turned off; set by ``retrograd.kernels``.
     by_reference: Callable[[Callable[..., Any], tuple[object, ...], dict[str, object]], object]
+
+
+def computing(what: Known) -> Callable[[Function], Function]:
+    """Say of a function that ``whole`` decorates what it computes, as a primitive does by ``computes``."""
+
+    def declare(function: Function) -> Function:
+        vars(function)["computes"] = what
+        return function
+
+    return declare
 
 
 def whole(function: Function) -> Function:

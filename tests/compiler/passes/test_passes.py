@@ -8,6 +8,8 @@ import pytest
 import retrograd as rg
 from retrograd import kernels
 from retrograd.compiler import Compiled
+from retrograd.core.graph.primitive import Primitive
+from retrograd.core.graph.primitive import apply as applied
 from retrograd.nn import functional as F
 from retrograd.testing.fuzzing import FuzzedProgram
 from tests.compiler.programs.ways import NO_REGIONS, loops_of_every_size
@@ -322,3 +324,94 @@ def test_functions_with_a_loop_that_fused_steps_do_not_have_stay_apart(name):
         return (function(z, y) if name != "sign" else function(z)) + y
 
     assert rg.equal(rg.compile(f)(x, y), f(x, y))
+
+
+def apply(primitive: Primitive, inputs: Any, params: Any = None) -> Any:
+    return applied(primitive, inputs, params or {})
+
+
+def own_bits(x: Any, mask: Any) -> Any:
+    """``np.where(mask, x, 0)`` in a way that no pass reads."""
+    return (x.view(np.int32) * mask.view(np.int8)).view(np.float32)
+
+
+OWN_KEEP = Primitive(
+    "own_keep",
+    own_bits,
+    "x mask",
+    [lambda g, mask: OWN_KEEP(g, mask), None],
+    elementwise=True,
+    reference=lambda x, mask: np.where(mask, x, 0),
+)
+OWN_SUM = Primitive("own_sum", lambda x, dim, keepdim: np.sum(x, dim, keepdims=keepdim), computes="sum")
+OWN_WEIGHT = Primitive("own_weight", lambda dy, x: np.dot(dy.T, x), "dy x", computes="x.T @ y")
+OWN_LINEAR = Primitive(
+    "own_linear",
+    lambda x, w: np.dot(x, w.T),
+    "x w",
+    [lambda g, w: np.matmul(g, w), lambda g, x: OWN_WEIGHT(g, x)],
+    computes="x @ y.T",
+)
+
+
+def whole_numbers(seed: int, *shape: int) -> Any:
+    return rg.from_numpy(np.random.default_rng(seed).integers(-4, 5, shape).astype(np.float32))
+
+
+def test_an_operator_of_the_user_is_fused_as_it_declares(everything_fuses):
+    x, mask = rg.randn(300, 700, requires_grad=True), rg.rand(300, 700) > 0.5
+
+    def kept(x):
+        y = apply(OWN_KEEP, (x * 2.0, mask)) + 1.0
+        return (y * y).sum()
+
+    assert ["mul", "own_keep", "add"] in [names[:3] for names in parts_of(compared(kept, x))]
+
+    def summed(x):
+        return apply(OWN_SUM, (x * 2.0 + 1.0,), {"dim": (1,), "keepdim": False}).max()
+
+    assert ["mul", "add", "own_sum"] in parts_of(compared(summed, whole_numbers(0, 300, 700)))
+
+
+@pytest.mark.skipif(not kernels.multiplies(), reason="needs loops that call BLAS")
+def test_a_product_of_the_user_is_added_to_a_gradient_as_it_declares():
+    x, factor = whole_numbers(0, 700, 320), whole_numbers(1, 700, 200)
+    w, other = whole_numbers(2, 200, 320), whole_numbers(2, 200, 320)
+
+    def step(x, w):
+        (apply(OWN_LINEAR, (x, w)) * factor).sum().backward()
+
+    compiled = rg.compile(step)
+    for weight, run in ((w, compiled), (other, step)):
+        weight.requires_grad_()
+        for _ in range(4):
+            run(x, weight)
+    assert (w.grad.numpy() == other.grad.numpy()).all()
+    names = [step.name for step in compiled.entries[0].replay.instructions]
+    assert names.count("add_product") == 1 and "own_weight" not in names
+
+
+def test_a_declaration_that_no_pass_knows_is_an_error():
+    with pytest.raises(ValueError, match="own: computes must be one of 'x @ y', .*, got 'total'"):
+        Primitive("own", np.sum, computes="total")
+
+
+def test_a_rule_with_the_name_of_an_operator_is_not_taken_for_it():
+    def mean(g):
+        return np.array(g) * 2
+
+    doubled = Primitive("doubled", lambda x: x * 2, "x", [mean])
+    x = rg.randn(300, 700, requires_grad=True)
+    compared(lambda x: ((apply(doubled, (x * 2,)) * x) ** 2).sum(), x, exact=False)
+
+
+@pytest.mark.parametrize("shape", [(4, 5), (300, 700)])
+def test_an_array_is_flattened_in_the_order_that_the_call_names(shape):
+    x = rg.randn(*shape)
+    for flattened in (
+        lambda x: x.flatten("F"),
+        lambda x: x.reshape(-1, order="F"),
+        lambda x: x.ravel("F"),
+        lambda x: np.reshape(x, (-1,), order="F"),
+    ):
+        compared(lambda x, flattened=flattened: rg.tensor(flattened(x.array + 1) * 2), x)

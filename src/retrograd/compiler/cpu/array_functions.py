@@ -36,24 +36,9 @@ def clip(lowering: Lowers, instruction: Instruction) -> None:
         raise Unlowered("unsupported arguments of clip")
 
 
-def keep(lowering: Lowers, instruction: Instruction) -> None:
-    """Lower ``keep``, ``keep_where_not_zero`` and ``dropout``, whose references select by arithmetic on bits."""
-    x, mask = [lowering.operand(x) for x in (*instruction.args, *instruction.kwargs.values())][:2]
-    out = lowering.result(instruction.outs[0])
-    dtype, bools = out.dtype, np.dtype(bool)
-    if instruction.name == "keep_where_not_zero" and isinstance(mask, Place):
-        chosen = lowering.new(mask.shape, bools)
-        lowering.map("not_equal", chosen, [mask, (0, dtype)], scalar("not_equal", dtype), [dtype] * 2, bools)
-        mask = chosen
-    lowering.map("where", out, [mask, x, (0, dtype)], choice(dtype), [bools, dtype, dtype], dtype)
-    if instruction.name == "dropout":
-        scale = instruction.kwargs["scale"], dtype
-        lowering.map("multiply", out, [out, scale], scalar("multiply", dtype), [dtype] * 2, dtype)
-
-
 def filled_like(lowering: Lowers, instruction: Instruction) -> None:
     """Lower ``zeros_like`` and similar functions, which use only the shape of the argument."""
-    value = {"zeros_like": 0, "ones_like": 1, "empty_like": None}[instruction.name]
+    value = {"zeros_like": 0, "ones_like": 1, "empty_like": None}[instruction.numpy_name]
     out = lowering.result(instruction.outs[0])
     if value is not None:
         lowering.copy((value, out.dtype), out)
@@ -80,23 +65,24 @@ def joined(lowering: Lowers, instruction: Instruction) -> None:
     axis = rest[0] if rest else instruction.kwargs.get("axis", 0)
     if len(rest) > 1 or set(instruction.kwargs) - {"axis"} or axis is None:
         raise Unlowered(f"unsupported arguments of {instruction.name}")
-    _join(lowering, parts, axis, instruction.name == "stack", instruction.outs[0])
+    _join(lowering, parts, axis, instruction.outs[0])
 
 
 def as_one(lowering: Lowers, instruction: Instruction) -> None:
     """Lower, to a copy, the joining of arrays that were adjacent in memory in the trace: a region may separate them."""
-    _join(lowering, instruction.args, instruction.kwargs["dim"], instruction.kwargs["new"], instruction.outs[0])
+    _join(lowering, instruction.args, instruction.kwargs["dim"], instruction.outs[0])
 
 
-def _join(lowering: Lowers, parts: Sequence[object], axis: int, stacked: bool, value: Value) -> None:
+def _join(lowering: Lowers, parts: Sequence[object], axis: int, value: Value) -> None:
     places = [lowering.operand(x) for x in parts]
     out = lowering.result(value)
     axis, at = axis % len(out.shape), 0
     for x in places:
         if not isinstance(x, Place):
             raise Unlowered("a number among arrays")
-        shape = (*x.shape[:axis], 1, *x.shape[axis:]) if stacked else x.shape
-        strides = (*x.strides[:axis], 0, *x.strides[axis:]) if stacked else x.strides
+        shape, strides = x.shape, x.strides
+        if len(shape) < len(out.shape):
+            shape, strides = (*shape[:axis], 1, *shape[axis:]), (*strides[:axis], 0, *strides[axis:])
         lowering.copy(x._replace(shape=shape, strides=strides),
                       out._replace(shape=shape, offset=out.offset + at * out.strides[axis]))  # fmt: skip
         at += shape[axis]

@@ -14,14 +14,15 @@ from weakref import ref
 import numpy as np
 
 from ...core.arrays.dtypes import DType, float64
+from ...core.arrays.fp_warnings import silent
 from ...core.arrays.layout import dense
 from ...kernels import MAPPED, suits
-from ..program import Instruction, Method, Value, replaced, values_in
+from ..program import Instruction, Method, Value, in_row_order, replaced, values_in
 from ..trace.effects import run_step
 from ..trace.trace_modes import tracing_with
 from ..trace.traced_arrays import Traced
 from ..trace.tracer import Tracer
-from .array_functions import as_one, clip, filled_like, full, item, joined, keep, where
+from .array_functions import as_one, clip, filled_like, full, item, joined, where
 from .emission import TYPES, constant
 from .indices import add_at, getitem, setitem, take
 from .interpreter.map_code import SUPPORTED
@@ -30,7 +31,7 @@ from .numpy_loops import accumulation, factorization, loop_call, reduction
 from .optimizer_updates import Update, lower_step, lower_total_norm
 from .product_kernels import product
 from .region_steps import Buffer, Emit, Operand, Place, Step, Unlowered, check_step, map_step, row_major, stand_in_of
-from .scalar_operations import UFUNCS, scalar
+from .scalar_operations import scalar
 
 MAX_ELEMENTS = 1 << 15  # larger arrays gain nothing from regions: Python's overhead is small in comparison
 _PACKAGE = __file__[: -len("compiler/cpu/lowering.py")]
@@ -92,7 +93,7 @@ class Lowering:
             self._outer = outer
 
     def _lower(self, instruction: Instruction) -> None:
-        function, name = instruction.function, instruction.name
+        function = instruction.elementary
         if instruction.kind == "guard":
             self._guard(instruction)
             return
@@ -107,21 +108,17 @@ class Lowering:
                     raise Unlowered(f"the dtype {value.dtype}")
                 if not value.size:
                     raise Unlowered("no elements")
-        if name in _KNOWN and not instruction.writes and _is_package_function(function):
-            _KNOWN[name](self, instruction)
+        if instruction.kind == "whole" and instruction.primitive is None and instruction.computes in _WHOLE:
+            _WHOLE[instruction.computes](self, instruction)
             return
         if is_view(instruction):
             self._view(instruction)
             return
-        ufunc = function if isinstance(function, np.ufunc) else UFUNCS.get(function) if _hashable(function) else None
-        if ufunc is not None:
-            self._elementwise(ufunc, instruction)
+        if isinstance(function, np.ufunc):
+            self._elementwise(function, instruction)
             return
         if instruction.kind == "array":
-            bound = getattr(function, "__self__", None)
-            if isinstance(bound, np.ufunc):
-                name = f"{bound.__name__}.{function.__name__}"
-            handler = _HANDLERS.get(name)
+            handler = _HANDLERS.get(instruction.numpy_name)
             if handler is not None:
                 handler(self, instruction)
                 return
@@ -129,7 +126,7 @@ class Lowering:
                 self._constant(instruction)
                 return
             if isinstance(function, Method) or not _is_package_function(function):
-                raise Unlowered(name)
+                raise Unlowered(instruction.name)
         if self.large and any(x.size > self.most for x in (*instruction.read, *instruction.outs)):
             raise Unlowered(f"more than {self.most:,} elements")  # ``_expand`` would compute with arrays of this size
         self._expand(instruction)
@@ -253,7 +250,7 @@ class Lowering:
 
     def _constant(self, instruction: Instruction) -> None:
         (out,) = instruction.outs
-        if instruction.name == "empty":
+        if instruction.numpy_name == "empty":
             self.result(out)
             return
         if any(isinstance(x, np.ndarray) and x.nbytes > 1 << 14 for x in instruction.args):
@@ -350,32 +347,29 @@ class Lowering:
         """Lower a reshape that copies."""
         x = self.place(instruction.args[0])
         out = self.result(instruction.outs[0])
-        if not out.dense:
-            raise Unlowered("memory that is not dense")
+        if not out.dense or not in_row_order(instruction):
+            raise Unlowered("memory that is not dense, or another order of elements")
         self.copy(x, Place(out.buffer, 0, x.shape, row_major(x.shape, x.dtype.itemsize), x.dtype))
 
     def _reduced(self, instruction: Instruction) -> None:
         names: tuple[str, ...] = ("a", "axis", "dtype", "out", "keepdims")
-        if instruction.name == "accurate_sum":
-            names = ("a", "axis", "keepdims")
-        elif instruction.name in ("max", "min", "amax", "amin", "all", "any"):
+        name, _, method = instruction.numpy_name.partition(".")
+        accurate = instruction.kind == "whole"
+        if accurate:
+            name, names = "sum", ("a", "axis", "keepdims")
+        elif name in ("max", "min", "amax", "amin", "all", "any"):
             names = ("a", "axis", "out", "keepdims")
         options = dict(zip(names, instruction.args, strict=False))
-        for name, value in instruction.kwargs.items():
-            options[{"dim": "axis", "keepdim": "keepdims"}.get(name, name)] = value
-        unknown = {name for name, value in options.items() if value is not None} - {"a", "axis", "keepdims", "dtype"}
+        for key, value in instruction.kwargs.items():
+            options[{"dim": "axis", "keepdim": "keepdims"}.get(key, key)] = value
+        unknown = {key for key, value in options.items() if value is not None} - {"a", "axis", "keepdims", "dtype"}
         if unknown or next(values_in(list(options.values())[1:]), None) is not None:
             raise Unlowered(f"{instruction.name} with {', '.join(unknown)}")
-        function: Any = instruction.function
-        reduce = getattr(function, "__name__", "") == "reduce"
         x, out = self.place(options["a"]), self.result(instruction.outs[0])
-        axis = options.get("axis", 0 if reduce else None)
+        axis = options.get("axis", 0 if method else None)
         axes = tuple(range(len(x.shape))) if axis is None else axis if isinstance(axis, tuple) else (axis,)
         axes = tuple([a % len(x.shape) for a in axes]) if x.shape else ()
-        name = function.__self__.__name__ if reduce else instruction.name
-        ufunc = _REDUCTIONS.get(name)
-        if ufunc is None:
-            raise Unlowered(name)
+        ufunc = _REDUCTIONS[name]
         dtype = (
             x.dtype if ufunc in (np.maximum, np.minimum) else np.dtype(bool) if name in ("all", "any") else out.dtype
         )
@@ -391,7 +385,7 @@ class Lowering:
             steps.append(0 if d in axes else stride)
         length = int(np.prod([x.shape[a] for a in axes], dtype=np.int64))
         whole = Place(out.buffer, out.offset, x.shape, tuple(steps), out.dtype)
-        if instruction.name == "accurate_sum" and dtype == np.float32 and length > 64 and abs(x.strides[-1]) > 0:
+        if accurate and dtype == np.float32 and length > 64 and abs(x.strides[-1]) > 0:
             wide = self.new(out.shape, float64, [2 * s for s in out.strides])
             self.copy((0, wide.dtype), wide)
             self.add(accumulation(x, whole._replace(buffer=wide.buffer, offset=0, dtype=wide.dtype,
@@ -415,7 +409,7 @@ class Lowering:
         mixed = len({place.dtype for place in (x, out, *rest)}) > 1
         if instruction.kwargs or not self.unlimited or max(dims) > 2 or mixed:
             raise Unlowered(f"unsupported arguments of {instruction.name}")
-        self.add(factorization("solve1" if dims[1:] == [1] else instruction.name, out, [x, *rest]))
+        self.add(factorization("solve1" if dims[1:] == [1] else instruction.numpy_name, out, [x, *rest]))
 
     # Products
 
@@ -429,7 +423,7 @@ class Lowering:
         if not isinstance(x, Place) or not isinstance(y, Place) or x.dtype != y.dtype or x.dtype.kind != "f":
             raise Unlowered("a product of different or non-floating dtypes")
         target = self.result(instruction.outs[0]) if out is None else self.place(out)
-        if instruction.name == "dot" and max(len(x.shape), len(y.shape)) > 2 or not x.shape or not y.shape:
+        if instruction.numpy_name == "dot" and max(len(x.shape), len(y.shape)) > 2 or not x.shape or not y.shape:
             raise Unlowered("a product of stacked matrices by dot")
         into = target
         if target.dtype != x.dtype or any(p.may_overlap(target) for p in (x, y)):
@@ -486,8 +480,8 @@ class Lowering:
 
         args, named = replaced(instruction.args, given), replaced(instruction.kwargs, given)
         try:
-            with tracing_with(tracer):
-                result = instruction.function(*args, **named)
+            with tracing_with(tracer), silent():
+                result = instruction.elementary(*args, **named)
         except Unlowered:
             raise
         except Exception as error:
@@ -545,18 +539,14 @@ def _is_package_function(function: object) -> bool:
     return code is not None and code.co_filename.startswith(_PACKAGE)
 
 
-def _hashable(function: object) -> bool:
-    return type(function).__hash__ is not None
-
-
+# By the names of NumPy's functions, of methods and of ufuncs.
 _REDUCTIONS = {
-    "sum": np.add, "mean": np.add, "accurate_sum": np.add, "add": np.add, "prod": np.multiply,
-    "multiply": np.multiply, "max": np.maximum, "amax": np.maximum, "maximum": np.maximum, "min": np.minimum,
-    "amin": np.minimum, "minimum": np.minimum, "all": np.logical_and, "any": np.logical_or,
+    "sum": np.add, "mean": np.add, "add": np.add, "prod": np.multiply, "multiply": np.multiply, "max": np.maximum,
+    "amax": np.maximum, "maximum": np.maximum, "min": np.minimum, "amin": np.minimum, "minimum": np.minimum,
+    "all": np.logical_and, "any": np.logical_or,
 }  # fmt: skip
-_KNOWN: dict[str, Callable[[Lowering, Instruction], None]] = {
-    "accurate_sum": Lowering._reduced, "_as_one": as_one, "_total_norm": lower_total_norm, "keep": keep,
-    "keep_where_not_zero": keep, "dropout": keep,
+_WHOLE: dict[str | None, Callable[[Lowering, Instruction], None]] = {
+    "sum": Lowering._reduced, "join": as_one, "norm": lower_total_norm,
 }  # fmt: skip
 _HANDLERS: dict[str, Callable[[Lowering, Instruction], None]] = {
     "where": where, "clip": clip, "item": item, "concatenate": joined, "stack": joined, "dot": Lowering._product,

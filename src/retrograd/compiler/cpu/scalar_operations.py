@@ -5,7 +5,6 @@ Functions without an instruction call NumPy's inner loops.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -14,15 +13,6 @@ from ...core.arrays.dtypes import DType
 from .emission import Body, constant, type_of
 
 Scalar = Callable[[Body, Sequence[str]], str]
-
-UFUNCS: dict[object, np.ufunc] = {
-    operator.add: np.add, operator.sub: np.subtract, operator.mul: np.multiply, operator.truediv: np.true_divide,
-    operator.floordiv: np.floor_divide, operator.mod: np.remainder, operator.pow: np.power, operator.neg: np.negative,
-    operator.pos: np.positive, operator.abs: np.absolute, operator.invert: np.invert, operator.lt: np.less,
-    operator.le: np.less_equal, operator.gt: np.greater, operator.ge: np.greater_equal, operator.eq: np.equal,
-    operator.ne: np.not_equal, operator.and_: np.bitwise_and, operator.or_: np.bitwise_or,
-    operator.xor: np.bitwise_xor, operator.lshift: np.left_shift, operator.rshift: np.right_shift,
-}  # fmt: skip
 
 _FLOATS = {"add": "fadd", "subtract": "fsub", "multiply": "fmul", "divide": "fdiv"}
 _INTEGERS = {"add": "add", "subtract": "sub", "multiply": "mul", "bitwise_and": "and", "bitwise_or": "or"}

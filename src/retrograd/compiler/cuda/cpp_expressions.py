@@ -27,7 +27,7 @@ _STORED = {
     "uint32": "unsigned int", "uint64": "unsigned long long",
 }  # fmt: skip
 
-# C++ functions, by the names of NumPy ufuncs, Python operators and primitives.
+# C++ functions, by the names of ufuncs.
 _SAME = "exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh cbrt floor ceil trunc rint erf erfc"
 _RENAMED = {
     "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
@@ -35,23 +35,20 @@ _RENAMED = {
 }  # fmt: skip
 _OF_TWO = {
     "arctan2": "atan2", "hypot": "hypot", "copysign": "copysign", "fmax": "fmax", "fmin": "fmin", "fmod": "fmod",
-    "power": "power_of", "pow": "power_of", "floor_divide": "floor_divided", "floordiv": "floor_divided",
-    "remainder": "remainder_of", "mod": "remainder_of", "heaviside": "heaviside", "logaddexp": "log_add_exp",
-    "logaddexp2": "log_add_exp2",
+    "power": "power_of", "floor_divide": "floor_divided", "remainder": "remainder_of", "heaviside": "heaviside",
+    "logaddexp": "log_add_exp", "logaddexp2": "log_add_exp2",
 }  # fmt: skip
 FUNCTIONS: Mapping[str, str] = {
     **{name: f"{name}({{0}})" for name in _SAME.split()},
     **{name: f"{other}({{0}})" for name, other in _RENAMED.items()},
     **{name: f"{other}({{0}}, {{1}})" for name, other in _OF_TWO.items()},
-    "reciprocal": "(1 / {0})", "positive": "{0}", "pos": "{0}",
+    "reciprocal": "(1 / {0})", "positive": "{0}",
     "deg2rad": f"({{0}} * {math.pi / 180!r})", "rad2deg": f"({{0}} * {180 / math.pi!r})",
     "radians": f"({{0}} * {math.pi / 180!r})", "degrees": f"({{0}} * {180 / math.pi!r})",
     "isnan": "({0} != {0})", "isfinite": "({0} - {0} == {zero})",
     "isinf": "({0} == {0} and {0} - {0} != {zero})",
     "bitwise_and": "({0} & {1})", "bitwise_or": "({0} | {1})", "bitwise_xor": "({0} ^ {1})", "invert": "(~{0})",
-    "and_": "({0} & {1})", "or_": "({0} | {1})", "xor": "({0} ^ {1})",
     "left_shift": "shifted_left({0}, {1})", "right_shift": "shifted_right({0}, {1})",
-    "lshift": "shifted_left({0}, {1})", "rshift": "shifted_right({0}, {1})",
 }  # fmt: skip
 
 _REAL = frozenset(FUNCTIONS[name] for name in ("floor", "ceil", "trunc", "rint", "reciprocal", "fmod", "fmax", "fmin"))

@@ -22,7 +22,7 @@ import numpy as np
 
 from ...core.arrays.devices import cupy_backend
 from ...core.nests import leaves
-from ..program import SHAPED_BY_DATA, Instruction, Source, Value
+from ..program import Instruction, Source, Value, shaped_by_data
 from ..run.replay import Replay
 from ..trace.effects import clear_grad, give_array, run_step, set_grad
 from .captured_products import captured_products
@@ -289,7 +289,7 @@ def _capturable(step: Instruction) -> None:
         raise Refused(f"{step.name} computes on the CPU")
     if any(isinstance(x, np.ndarray) and x.ndim for x in leaves((step.args, step.kwargs))):
         raise Refused(f"{step.name} copies an array from the CPU")
-    if step.name in SHAPED_BY_DATA or step.checks and any(x.dtype == np.bool_ for x in arrays):
+    if shaped_by_data(step) or step.checks and any(x.dtype == np.bool_ for x in arrays):
         raise Refused(f"the shape of the result of {step.name} depends on elements")
 
 

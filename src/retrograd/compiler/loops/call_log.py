@@ -20,11 +20,10 @@ from ...core.graph.nodes import Node, edge_of
 from ...core.graph.primitive import Primitive
 from ...core.tensor.tensor import Tensor
 from ...ops.indexing.indexing import GETITEM
-from ...ops.linear.products.affine import LINEAR, LINEAR_NO_BIAS
 from ...ops.linear.products.einsum import EINSUM, EINSUM2
-from ...ops.linear.products.matmul import MATMUL, MM
 from ...ops.math.arithmetic import ADD, DIV, MUL, SUB
 from ...ops.shape.joining import UNBIND
+from ..passes.matrix_products import PRODUCTS
 from ..program import Value, equal
 from ..trace.traced_arrays import Traced
 
@@ -33,9 +32,9 @@ MAX_PERIOD = 5000
 MAX_BYTES = 1 << 12  # maximum bytes of a NumPy array that a call reads
 MAX_STACKED = 1 << 10  # maximum bytes of a Tensor that differs between periods and is not a row of one Tensor
 MAX_PRODUCT = 1 << 20  # maximum multiplications of a matrix product in a loop that is followed
-_PRODUCTS = frozenset((MM, MATMUL, LINEAR, LINEAR_NO_BIAS, EINSUM, EINSUM2))
+_PRODUCTS = frozenset((EINSUM, EINSUM2))  # beside those that declare it
 _WINDOW = 6  # number of successive calls that are compared to find a period
-ARITHMETIC = frozenset((ADD, SUB, MUL, DIV))
+_ARITHMETIC = frozenset((ADD, SUB, MUL, DIV))
 Params: TypeAlias = dict[str, object]
 Identity: TypeAlias = tuple[Value, int | None]  # the value of a Tensor, and its position in the graph
 
@@ -142,7 +141,7 @@ class CallLog:
         """Append a call. Raise ``Unknown`` if the call cannot be compared with other calls."""
         key: list[object] = [id(primitive), modes.grad_enabled]
         reads: list[object] = []
-        open_ = primitive in ARITHMETIC and len(inputs) == 2
+        open_ = primitive in _ARITHMETIC and len(inputs) == 2
         for x in inputs:
             kind = type(x)
             if isinstance(x, Tensor):
@@ -321,7 +320,7 @@ class CallLog:
 
 def _is_costly(call: Call) -> bool:
     """Return whether a call is a matrix product that takes long: the backward pass must not compute it again."""
-    if call.primitive not in _PRODUCTS:
+    if call.primitive.computes not in PRODUCTS and call.primitive not in _PRODUCTS:
         return False
     sizes = [read[0].size for read in (*call.reads, *call.results) if isinstance(read, tuple)]
     return prod(sizes) > MAX_PRODUCT**2  # (m, k) @ (k, n): the product of the sizes is (m * k * n) ** 2

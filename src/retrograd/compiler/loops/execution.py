@@ -186,7 +186,7 @@ def _invariant(steps: Sequence[Instruction], moving: Sequence[Value]) -> tuple[l
             and not step.view
             and not step.writes
             and not step.checks
-            and step.name != "empty"
+            and step.numpy_name != "empty"
             and next(step.reads(), None) is not None
             and not any(value in varies or value.root in written for value in values)
         )

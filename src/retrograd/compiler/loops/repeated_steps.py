@@ -469,7 +469,7 @@ def _row_of(step: Instruction) -> Iterable[tuple[Value, tuple[Value, int]]]:
     """Yield the result of ``x[i]``, or the results of ``unbind(x)``, with ``x`` and the row."""
     if not step.view or step.kind not in _KINDS:
         return
-    if step.name == "getitem":
+    if step.computes == "index":
         x, index = step.args[0], step.args[1] if len(step.args) == 2 else step.kwargs.get("index")
         first = index[0] if type(index) is tuple and index else index
         rest = index[1:] if type(index) is tuple else ()

@@ -7,7 +7,6 @@ the operands of an elementwise operator.
 
 from __future__ import annotations
 
-import operator
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
@@ -19,19 +18,13 @@ import numpy as np
 from ...core.arrays import Array
 from ..passes.constants import key_of
 from ..program import Arguments, Instruction, Keywords, Value, replaced
-from .call_log import ARITHMETIC
 
 MAX_PERIODS_TRIED = 12
 MIN_EQUAL = 4  # minimum number of equal instructions that are replaced by one
 _WINDOW = 8  # number of successive instructions that are compared to find periods
 _OPEN = "depends on the step"
-_INDEXED = {"getitem": "index", "setitem": "store", "getitem_backward": "place", "setitem_backward": "erase"}
-_ARITHMETIC = frozenset(
-    (
-        np.add, np.subtract, np.multiply, np.true_divide, operator.add, operator.sub, operator.mul, operator.truediv,
-        np.maximum, np.minimum,
-    )
-)  # fmt: skip
+_INDEXED = frozenset(("index", "store", "place", "erase"))
+_ARITHMETIC = frozenset((np.add, np.subtract, np.multiply, np.true_divide, np.maximum, np.minimum))
 
 
 class Signatures:
@@ -126,15 +119,13 @@ def place_of_number(step: Instruction) -> tuple[str, Any] | None:
         if type(first) is not int:
             return None
         if all(k is Ellipsis or _is_full(k) for k in rest):
-            return _INDEXED[step.name], first
-        if step.name == "getitem" and all(type(k) is int or k is Ellipsis or _is_full(k) for k in rest):
+            return str(step.computes), first
+        if step.computes == "index" and all(type(k) is int or k is Ellipsis or _is_full(k) for k in rest):
             return "index", first
         return None
     if len(step.args) == 2 and not step.kwargs and len(step.outs) == 1:
-        function, a, b = step.function, *step.args
-        arithmetic = step.kind == "primitive" and step.primitive in ARITHMETIC  # whose function may be wrapped
-        if not arithmetic and (isinstance(function, np.ufunc) or type(function) is type(operator.add)):
-            arithmetic = function in _ARITHMETIC
+        function, a, b = step.elementary, *step.args
+        arithmetic = isinstance(function, np.ufunc) and function in _ARITHMETIC
         if arithmetic and (type(a) is Value) is not (type(b) is Value):
             number, value = (b, a) if type(a) is Value else (a, b)
             if type(number) in (int, float) and value.shape is not None and value.dtype.kind == "f":
@@ -148,7 +139,7 @@ def _is_full(k: object) -> bool:
 
 def index_of(step: Instruction) -> Any:
     """Return the index of ``x[index]`` and of similar instructions; None for others."""
-    if step.name not in _INDEXED or step.kind not in ("array", "primitive", "whole"):
+    if step.computes not in _INDEXED or step.kind not in ("array", "primitive", "whole"):
         return None
     index = step.kwargs.get("index")
     if index is None and step.kind == "array" and len(step.args) > 1:

@@ -77,7 +77,7 @@ def _computed(
     for value in step.read:
         if value not in known:
             return None
-    if step.kind not in ("array", "primitive", "whole", "guard") or step.writes or step.name in _UNSET:
+    if step.kind not in ("array", "primitive", "whole", "guard") or step.writes or step.numpy_name in _UNSET:
         return None
     if not step.outs and step.kind != "guard":
         return None

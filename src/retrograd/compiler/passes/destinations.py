@@ -12,17 +12,9 @@ from ...core.arrays.layout import dense
 from ...core.arrays.summation import LARGE
 from ...kernels.loops.elements.ufuncs import applied
 from ...kernels.runtime.result_arrays import empty
-from ..program import Asked, Instruction, Method, Value
+from ..program import Asked, Instruction, Value, in_row_order
 from ..run.arenas import MIN_PLANNED_BYTES
-from .expressions import row_major, wrapped
-
-_OPERATORS = {
-    operator.add: np.add, operator.sub: np.subtract, operator.mul: np.multiply, operator.truediv: np.true_divide,
-    operator.neg: np.negative, operator.abs: np.absolute, operator.lt: np.less, operator.le: np.less_equal,
-    operator.gt: np.greater, operator.ge: np.greater_equal, operator.eq: np.equal, operator.ne: np.not_equal,
-}  # fmt: skip
-_COPIES = {"clone", "contiguous", "copy", "cast", "astype"}
-_RESHAPES = {"flatten", "reshape", "squeeze", "unflatten", "unsqueeze"}
+from .expressions import row_major
 
 Compute = Callable[[Any, tuple[Any, ...]], object]  # fills an array from the arguments
 
@@ -76,38 +68,31 @@ def _compute(step: Instruction, out: Value) -> Compute | None:
     ufunc = ufunc_of(step)
     if ufunc is not None:
         return lambda out, args: applied(ufunc, args, out)
-    if not args or not all(isinstance(x, Value) and x.shape is not None for x in _arrays(step)):
+    computes = step.computes
+    read = args if computes == "join" else args[:1]
+    if not read or not all(isinstance(x, Value) and x.shape is not None for x in read):
         return None
-    method = step.name if isinstance(step.function, Method) or step.primitive is not None else ""
-    if method in _RESHAPES and row_major(out):
+    if computes == "reshape" and row_major(out) and in_row_order(step):
         return lambda out, args: np.copyto(out.reshape(args[0].shape), args[0])
-    if method in _COPIES and out.shape == args[0].shape and args[0].dtype.kind in "fiub":
+    if computes == "copy" and out.shape == args[0].shape and args[0].dtype.kind in "fiub":
         return lambda out, args: np.copyto(out, args[0], casting="unsafe")
-    if step.primitive is not None and step.name in ("stack", "cat") and set(step.kwargs) == {"dim"}:
-        if any(x.dtype != out.dtype for x in args):
-            return None
-        join, dim = np.stack if step.name == "stack" else np.concatenate, step.kwargs["dim"]
+    if computes == "join" and set(step.kwargs) == {"dim"} and all(x.dtype == out.dtype for x in args):
+        join, dim = np.stack if len(out.shape) > len(args[0].shape) else np.concatenate, step.kwargs["dim"]
         return lambda out, args: join(args, axis=dim, out=out)
     return None
 
 
-def _arrays(step: Instruction) -> tuple[Any, ...]:
-    return step.args if step.primitive is not None and step.name in ("stack", "cat") else step.args[:1]
-
-
 def ufunc_of(step: Instruction) -> np.ufunc | None:
     """Return the ufunc with one result that an instruction applies to arrays and numbers, or None."""
-    function: Any = step.function
-    primitive = step.primitive
+    function = step.elementary
     if step.kwargs or not all(isinstance(x, (Value, int, float, np.ndarray, np.generic)) for x in step.args):
         return None
-    if primitive is not None:
-        if primitive.ufunc is None:
-            return None
-        function = next((cell for cell in wrapped(primitive.forward) if isinstance(cell, np.ufunc)), None)
-    elif type(function).__hash__ is not None:
-        function = _OPERATORS.get(function, function)
-    if not isinstance(function, np.ufunc) or function.nout != 1 or len(step.args) != function.nin:
+    if (
+        step.function is operator.pow
+        or not isinstance(function, np.ufunc)
+        or function.nout != 1
+        or len(step.args) != function.nin
+    ):
         return None
     (out,) = step.outs
     return function if out.dtype.kind in "fb" else None

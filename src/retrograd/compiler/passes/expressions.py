@@ -6,7 +6,6 @@ those of kernels/loops/elements/basic_loops.py if the eager operator runs the co
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -15,47 +14,37 @@ import numpy as np
 from ...kernels import USEFUL
 from ...kernels.loops.elements.fused_steps import FUNCTIONS
 from ...ops.nn.losses.classes import CROSS_ENTROPY
-from ..program import Instruction, Method, Value
+from ..program import Instruction, Method, Value, method, replaced
 from ..trace.trace_modes import tracing_with
-from ..trace.traced_arrays import Traced
+from ..trace.traced_arrays import Number, Traced
 from ..trace.tracer import Tracer
 
-# By ufunc or operator. ``{0}`` is the first operand, ``{zero}`` a zero of the operands' dtype.
+# By ufunc. ``{0}`` is the first operand, ``{zero}`` a zero of the operands' dtype.
 _ARITHMETIC: dict[object, str] = {
     np.add: "({0} + {1})", np.subtract: "({0} - {1})", np.multiply: "({0} * {1})", np.true_divide: "({0} / {1})",
     np.negative: "(-{0})", np.square: "({0} * {0})", np.sqrt: "sqrt({0})", np.absolute: "abs({0})",
     np.maximum: "({0} if {0} >= {1} or {0} != {0} else {1})", np.minimum: "({0} if {0} <= {1} or {0} != {0} else {1})",
-    operator.add: "({0} + {1})", operator.sub: "({0} - {1})", operator.mul: "({0} * {1})",
-    operator.truediv: "({0} / {1})", operator.neg: "(-{0})", operator.abs: "abs({0})",
 }  # fmt: skip
 _COMPARISONS: dict[object, str] = {
     np.less: "({0} < {1})", np.less_equal: "({0} <= {1})", np.greater: "({0} > {1})",
     np.greater_equal: "({0} >= {1})", np.equal: "({0} == {1})", np.not_equal: "({0} != {1})",
-    operator.lt: "({0} < {1})", operator.le: "({0} <= {1})", operator.gt: "({0} > {1})", operator.ge: "({0} >= {1})",
-    operator.eq: "({0} == {1})", operator.ne: "({0} != {1})",
 }  # fmt: skip
 _LOGIC: dict[object, str] = {
     np.logical_not: "(not {0})", np.logical_and: "({0} and {1})", np.logical_or: "({0} or {1})",
-    operator.and_: "({0} and {1})", operator.or_: "({0} or {1})", operator.invert: "(not {0})",
-    np.bitwise_and: "({0} and {1})", np.bitwise_or: "({0} or {1})", np.invert: "(not {0})",
+    np.invert: "(not {0})", np.bitwise_and: "({0} and {1})", np.bitwise_or: "({0} or {1})",
 }  # fmt: skip
-_PRIMITIVES = {  # forms, and the indices of operands that are conditions; keywords follow the positional operands
-    "keep": ("({0} if {1} else {zero})", (1,)),
-    "keep_where_not_zero": ("({zero} if {1} == {zero} else {0})", ()),
-    "dropout": ("(({0} if {1} else {zero}) * {2})", (1,)),
-    "where": ("({1} if {0} else {2})", (0,)),
-}
 _QUESTIONS = frozenset(("({0} != {0})", "({0} - {0} == {zero})", "({0} == {0} and {0} - {0} != {zero})"))
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 _READ: frozenset[np.dtype] = frozenset((*_FLOATS, *map(np.dtype, (np.bool_, np.int64, np.int32, np.uint8))))
 _BOOL = np.dtype(np.bool_)
+_ASTYPE = method("astype")
 
 
 class Capabilities(NamedTuple):
     """The operations and dtypes of compiled code.
 
     Attributes:
-        functions: the forms other than arithmetic, by the names of ufuncs and operators.
+        functions: the forms other than arithmetic, by the names of ufuncs.
         real: the forms among them that do not accept integers.
         reads: the dtypes of operands.
         computes: the dtypes of computations.
@@ -84,20 +73,16 @@ class Step(NamedTuple):
 
 def steps_of(instruction: Instruction, capabilities: Capabilities = PROCESSOR, depth: int = 0) -> list[Step] | None:
     """Return an instruction as steps of a loop, or None if it is not elementwise or not among the capabilities."""
-    if instruction.writes or instruction.several or instruction.checks or len(instruction.outs) != 1 or depth > 4:
+    if instruction.writes or instruction.several or len(instruction.outs) != 1 or depth > 4:
+        return None
+    if instruction.checks and not keeps_shapes(instruction):
         return None
     (out,) = instruction.outs
-    function, primitive, args = instruction.function, instruction.primitive, instruction.args
+    function, primitive, args = instruction.elementary, instruction.primitive, instruction.args
     if isinstance(function, Method):
-        return _cast(instruction, capabilities) if function.__name__ == "astype" else None
-    if primitive is not None:
-        if not primitive.elementwise or primitive.view:
-            return None
-        if primitive.name in _PRIMITIVES:
-            form, tests = _PRIMITIVES[primitive.name]
-            return _step(out, form, (*args, *instruction.kwargs.values()), capabilities, tests)
-        if primitive.ufunc is not None:
-            function = next((cell for cell in wrapped(primitive.forward) if isinstance(cell, np.ufunc)), function)
+        return _cast(instruction, capabilities) if function is _ASTYPE else None
+    if primitive is not None and (not primitive.elementwise or primitive.view):
+        return None
     if not instruction.kwargs and type(function).__hash__ is not None:
         if function in _ARITHMETIC:
             return _step(out, _ARITHMETIC[function], args, capabilities)
@@ -107,8 +92,7 @@ def steps_of(instruction: Instruction, capabilities: Capabilities = PROCESSOR, d
             return [Step(out, _LOGIC[function], args, _BOOL)]
         if function is np.where and len(args) == 3:
             return _step(out, "({1} if {0} else {2})", args, capabilities, tests=(0,))
-        named = isinstance(function, np.ufunc) or getattr(function, "__module__", "") == "_operator"
-        if named and function.__name__ in capabilities.functions:
+        if isinstance(function, np.ufunc) and function.__name__ in capabilities.functions:
             return _step(out, capabilities.functions[function.__name__], args, capabilities)
     looped = next((cell for cell in wrapped(function) if hasattr(cell, "loop")), None)
     if looped is not None and not instruction.kwargs and capabilities.loops and _runs_loop(args, out):
@@ -132,12 +116,7 @@ def keeps_shapes(instruction: Instruction) -> bool:
     function, primitive = instruction.function, instruction.primitive
     if primitive is not None:
         return bool(primitive.elementwise) or primitive is CROSS_ENTROPY
-    return (
-        function is np.where
-        and len(instruction.args) == 3
-        or isinstance(function, Method)
-        and instruction.name == "astype"
-    )
+    return function is np.where and len(instruction.args) == 3 or function is _ASTYPE
 
 
 def _runs_loop(args: tuple[object, ...], out: Value) -> bool:
@@ -225,19 +204,17 @@ def wrapped(function: object) -> list[Any]:
 def _expanded(instruction: Instruction, reference: Callable[..., object]) -> list[Instruction]:
     """Return the NumPy instructions of a forward, or of a kernel's reference; empty if they are unknown."""
     tracer = Tracer(strict=False)
-    given: list[object] = []
-    for x in instruction.args:
-        if isinstance(x, Value):
-            if x.shape is None:
-                return []
-            given.append(Traced(tracer, np.ones((2,) if x.size != 1 else (), x.dtype), x))
-        else:
-            given.append(x)
-    if any(isinstance(x, Value) for x in instruction.kwargs.values()):
-        return []
+
+    def given(x: object) -> Any:
+        if not isinstance(x, Value):
+            return x
+        if x.shape is None:
+            return Number(tracer, x.dtype(1), x)
+        return Traced(tracer, np.ones((2,) if x.size != 1 else (), x.dtype), x)
+
     try:
         with tracing_with(tracer):
-            result = reference(*given, **instruction.kwargs)
+            result = reference(*map(given, instruction.args), **replaced(instruction.kwargs, given))
     except Exception:
         return []
     steps = tracer.program.instructions

@@ -100,11 +100,7 @@ class Code:
         x, zero = given[0], self.zero
         if form == "({0} * {0})":
             return self.do(at.MULTIPLY, out, x, x)
-        if form == "({0} if {1} else {zero})":
-            return self.do(at.CHOOSE, out, given[1], x, zero)
-        if form == "(({0} if {1} else {zero}) * {2})":
-            return self.do(at.MULTIPLY, out, self.do(at.CHOOSE, None, given[1], x, zero), given[2])
-        if form in ("({zero} if {1} == {zero} else {0})", "keep_where_not_zero({0}, {1})"):
+        if form == "keep_where_not_zero({0}, {1})":
             return self.do(at.CHOOSE, out, self.do(at.EQUAL, None, given[1], zero), zero, x)
         if form == "({0} != {0})":
             return self.do(at.NOT_EQUAL, out, x, x)

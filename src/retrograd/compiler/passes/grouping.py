@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
-from ..program import Instruction, Method, Value
+from ..program import Instruction, Value
 from .expressions import Step, row_major, steps_of
 from .fused_loops import BLOCK_ELEMENTS, Group, Loop, Sum, as_instruction, dtypes_of, is_number
 from .layouts import Layout, fits
@@ -61,8 +61,7 @@ def sum_of(step: Instruction) -> Sum | None:
     x = step.args[0] if step.args else None
     if not isinstance(x, Value) or x.shape is None or x.dtype.kind != "f" or step.outs[0].dtype != x.dtype:
         return None
-    name = step.function.__name__ if isinstance(step.function, Method) else step.name
-    if name not in ("sum", "mean", "accurate_sum"):
+    if step.computes not in ("sum", "mean"):
         return None
     options = dict(zip(("axis", "keepdims"), step.args[1:], strict=False)) | step.kwargs
     axes = options.pop("axis", None)
@@ -72,9 +71,9 @@ def sum_of(step: Instruction) -> Sum | None:
     if any(option is not None for option in options.values()):
         return None
     axes = range(len(x.shape)) if axes is None else (axes,) if isinstance(axes, int) else axes
-    if len(step.args) > (3 if name == "accurate_sum" else 2) or not all(isinstance(axis, int) for axis in axes):
+    if len(step.args) > (3 if step.kind == "whole" else 2) or not all(isinstance(axis, int) for axis in axes):
         return None
-    return Sum(step.outs[0], x, frozenset(axis % len(x.shape) for axis in axes), name == "mean")
+    return Sum(step.outs[0], x, frozenset(axis % len(x.shape) for axis in axes), step.computes == "mean")
 
 
 def _sum_of(step: Instruction) -> Sum | None:

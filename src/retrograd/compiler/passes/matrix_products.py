@@ -13,7 +13,7 @@ from ...kernels.loops.matrices.products import USEFUL, add_dot
 from ..program import Instruction, Value
 from .expressions import row_major
 
-_NAMES = {"linear", "matmul", "mm", "linear_weight"}
+PRODUCTS = frozenset(("x @ y", "x @ y.T", "x.T @ y"))
 
 
 class Product:
@@ -28,16 +28,14 @@ class Product:
     def matrices(self, x: Any, y: Any) -> tuple[Array, Array]:
         """Return the factors as two matrices."""
         x = x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
-        if self.step.name == "linear":
-            return x, y.T
-        if self.step.name == "linear_weight":
+        if self.step.computes == "x.T @ y":
             return x.T, y if y.ndim == 2 else y.reshape(-1, y.shape[-1])
-        return x, y
+        return x, y.T if self.step.computes == "x @ y.T" else y
 
 
 def product_of(step: Instruction) -> Product | None:
     """Return the instruction as a product that loops can compute, or None."""
-    if step.primitive is None or step.name not in _NAMES or len(step.outs) != 1 or step.writes or step.kwargs:
+    if step.computes not in PRODUCTS or len(step.outs) != 1 or step.writes or step.kwargs:
         return None
     x, y, *bias = step.args
     (out,) = step.outs
@@ -45,7 +43,7 @@ def product_of(step: Instruction) -> Product | None:
         return None
     if len({v.dtype for v in (out, *step.args)}) != 1 or not multiplies():
         return None
-    if len(x.shape) < 2 or len(y.shape) != 2 and not (step.name == "linear_weight" and len(y.shape) > 2):
+    if len(x.shape) < 2 or len(y.shape) != 2 and not (step.computes == "x.T @ y" and len(y.shape) > 2):
         return None
     if len(x.shape) > 2 and not row_major(x) or len(y.shape) > 2 and not row_major(y):
         return None

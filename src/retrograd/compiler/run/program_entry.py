@@ -14,9 +14,10 @@ from ...core.arrays.devices import array_module, cupy_backend, is_array
 from ...core.arrays.fp_warnings import silenced, silent
 from ...core.arrays.memory import trim
 from ...core.graph.backward import differentiate
+from ...core.graph.call_node import attach
 from ...core.graph.modes import enable_grad, modes
 from ...core.graph.nodes import edge_of, new_node
-from ...core.graph.primitive import Primitive, apply, attach
+from ...core.graph.primitive import Primitive, apply
 from ...core.tensor.storage import is_saved, is_writable, share, sharers, storage_of
 from ...core.tensor.tensor import Tensor, is_dense, new_tensor
 from ...func.nests import flatten

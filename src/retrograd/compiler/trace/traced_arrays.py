@@ -23,7 +23,7 @@ from ...core.arrays.devices import NUMPY, Backend, Device, Wrapping, backend_of,
 from ...core.tensor.printing import tensor_repr
 from ...core.tensor.storage import LOCAL_ONLY, overlaps_itself
 from ...core.tensor.tensor import Tensor
-from ..program import Value, method, replaced
+from ..program import UFUNCS, Value, method, replaced
 
 
 class Tracing(Protocol):
@@ -364,13 +364,7 @@ def _binary(tracer: Tracing, function: Callable[..., object], left: object, righ
 _OPERANDS = (bool, int, float, complex, np.ndarray, np.generic, Wrapping)
 
 
-_UFUNCS = {
-    operator.add: np.add, operator.sub: np.subtract, operator.mul: np.multiply, operator.truediv: np.true_divide,
-    operator.floordiv: np.floor_divide, operator.mod: np.remainder, operator.pow: np.power, operator.matmul: np.matmul,
-    operator.lshift: np.left_shift, operator.rshift: np.right_shift, operator.and_: np.bitwise_and,
-    operator.or_: np.bitwise_or, operator.xor: np.bitwise_xor, operator.lt: np.less, operator.le: np.less_equal,
-    operator.eq: np.equal, operator.ne: np.not_equal, operator.gt: np.greater, operator.ge: np.greater_equal,
-}  # fmt: skip
+_UFUNCS = UFUNCS | {operator.matmul: np.matmul}
 
 
 class Number:

@@ -20,7 +20,7 @@ import numpy as np
 
 from ...core.arrays import Array
 from ...core.arrays.bfloat16 import write_for
-from ...core.arrays.devices import Device, backend_of, is_array
+from ...core.arrays.devices import Backend, Device, backend_of, is_array
 from ...core.graph.nodes import reachable
 from ...core.graph.observers import Given
 from ...core.source_location import Site, user_site
@@ -282,7 +282,7 @@ class Tracer(EffectTracer):
         if type(result) is not np.ndarray:
             node = Value(program.count, result)
         elif type(instruction.function) is MethodType:  # the method ``strided`` of a backend
-            node = self._value(result, instruction.args[0].root if instruction.name == "strided" else None)
+            node = self._value(result, _strided_root(instruction))
         else:
             owner = result if result.base is None else owner_of(result)
             entry = self._roots.get(id(owner))
@@ -317,7 +317,7 @@ class Tracer(EffectTracer):
         def wrapped(x: Any, path: tuple[int, ...]) -> Any:
             kind = type(x)
             if kind is np.ndarray or isinstance(x, np.generic) or is_real(x):
-                node = self._value(x, instruction.args[0].root if instruction.name == "strided" else None)
+                node = self._value(x, _strided_root(instruction))
                 instruction.view = instruction.view or node.root is not node and node.root not in outs
                 made: Any = Traced(self, x, node)
             elif kind in _NUMBERS:
@@ -589,3 +589,10 @@ class Tracer(EffectTracer):
         """Return the value of a Tensor, array or number that the function returns, or None for a constant."""
         array = x.array if is_dense(x) else x
         return array.node if type(array) in (Traced, Number) else None
+
+
+def _strided_root(instruction: Instruction) -> Value | None:
+    """Return the root of the array of which a call of ``Backend.strided`` returns a view; None for other calls."""
+    backend = getattr(instruction.function, "__self__", None)
+    strided = isinstance(backend, Backend) and instruction.function == backend.strided
+    return instruction.args[0].root if strided else None

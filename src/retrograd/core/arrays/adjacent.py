@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from ..opaque_calls import whole
+from ..opaque_calls import computing, whole
 from . import Array
 from .layout import dense, place_of
 
@@ -90,6 +90,7 @@ def _layout(xs: Sequence[Array], dim: int, new: bool) -> tuple[tuple[int, ...], 
 
 
 @whole
+@computing("join")
 def _as_one(*xs: Array, dim: int, new: bool) -> Array:
     layout = _layout(xs, dim, new)
     if layout is None:  # a replay may get arrays of another layout than the trace

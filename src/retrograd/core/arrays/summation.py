@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from ..opaque_calls import whole
+from ..opaque_calls import computing, whole
 from . import Array
 from .blas import beside_pool
 from .layout import cast
@@ -45,6 +45,7 @@ def add_to(total: Array, x: Array) -> Array:
 
 
 @whole
+@computing("sum")
 def accurate_sum(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = False) -> Any:
     """Sum with an error that grows at most with the logarithm of the length, for lengths above ``BLOCK``.
 

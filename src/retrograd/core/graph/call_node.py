@@ -1,4 +1,4 @@
-"""Create the graph node of a call and save the values that its derivative rules read."""
+"""Create the graph node of a call, and save and restore the values that its derivative rules read."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 from numpy import ndarray
 
 from ...core.arrays import Array
-from ..tensor.storage import Storage, Token, share_view, shares_memory, storage_of, token_of
-from ..tensor.tensor import Tensor
+from ..arrays.devices import is_array
+from ..tensor.storage import Storage, Token, borrowed, share_view, shares_memory, storage_of, token_of
+from ..tensor.tensor import Tensor, new_tensor
 from .modes import modes, watchers
 from .nodes import NOTHING, Node, edge_of, new_node
 from .observers import Observer
@@ -93,6 +94,21 @@ def saved_of(
     if watchers and modes.level is not None:
         values[:places] = map(modes.level.kept, values[:places])
     return tuple(values)
+
+
+def attach(value: Any, edge: Any, storage: object) -> Any:
+    """Return a saved array as a Tensor attached to the graph. Writes to its memory still go to a copy."""
+    if value is None or not is_array(value):
+        return value
+    if isinstance(edge, Tensor) and edge.array is value:
+        return edge
+    tensor = new_tensor(value)
+    if storage is not None:
+        tensor._storage = borrowed(storage)
+    if edge is not None:
+        tensor._requires = True
+        tensor._node = edge
+    return tensor
 
 
 def late_observers(primitive: Recordable) -> tuple[Observer, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import itemgetter
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 from ...core.arrays import Array
 from ..arrays.devices import is_array
@@ -15,6 +15,18 @@ Values = list[Any]
 Inputs = tuple[object, ...]  # the inputs of a call of a primitive
 Params = dict[str, Any]  # its parameters, by name
 InPlace = Callable[[Array, Values, Array | None], Array | None]  # see the module ``in_place``
+
+# What ``compile`` may know of a primitive's forward (``Primitive(computes=...)``):
+#
+# * a product of two matrices, or of rows and a matrix; a third input is added to each row;
+# * the sum or the mean over the parameter ``dim``; the norm of order ``p`` of several arrays;
+# * the elements copied to another dtype, memory or shape, or the inputs joined along ``dim``;
+# * ``x[index]`` ("index") or a copy of x after ``x[index] = value`` ("store"), and the gradients of these: zeros with x
+#   at the index ("place"), and x with zeros at the index ("erase").
+Known = Literal[
+    "x @ y", "x @ y.T", "x.T @ y", "sum", "mean", "norm", "copy", "reshape", "join", "index", "store", "place", "erase"
+]
+KNOWN: tuple[str, ...] = get_args(Known)
 
 # In the rules of a ``Plan``: call the rule with the cotangent only, or with the tuple of all saved values.
 ALONE, WHOLE = -1, -2

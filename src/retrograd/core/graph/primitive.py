@@ -30,12 +30,12 @@ from ..arrays.fp_warnings import silently
 from ..arrays.half_precision import in_float32
 from ..arrays.layout import in_row_major
 from ..errors import call_error, operator_error
-from ..tensor.storage import Storage, Token, borrowed, mark_created, share_view, shares_memory, token_of
+from ..tensor.storage import Storage, Token, mark_created, share_view, shares_memory, token_of
 from ..tensor.tensor import Tensor, new_tensor, to_array
-from .call_node import late_observers, node_of_call, saved_of, tell_late
+from .call_node import attach, late_observers, node_of_call, saved_of, tell_late
 from .modes import modes, unrecorded, watchers
 from .nodes import NOTHING, Node, new_node, next_sequence
-from .plan import InPlace, Params, Plan, Rule, bind, rule_arguments
+from .plan import KNOWN, InPlace, Known, Params, Plan, Rule, bind, rule_arguments
 
 primitives: WeakSet[Primitive] = WeakSet()
 # Functions applied to each new primitive; bfloat16, in which NumPy cannot compute, adds one when it is first used.
@@ -73,13 +73,16 @@ class Primitive:
         bfloat16: how results in it are computed: ``"rounded"`` from float32, unless an input (``"first"``: the first)
             is float32; ``"native"`` by forward and ``write``; ``"program"`` if forward and rules consist of operators.
         halves: a forward for inputs that are all bfloat16 (without ``promote``, some); rules must accept bfloat16, too.
+        reference: the forward of an elementwise operator in NumPy's functions, with equal bits, which ``compile`` fuses
+            instead of a forward that is not written in them.
+        computes: what the forward computes, if ``compile`` knows more about it (see ``plan.Known``).
     """
 
     __slots__ = (
-        "added", "batch", "bfloat16", "by_layout", "by_rows", "called", "cheap", "clips_by", "elementwise", "fills",
-        "floats", "forward", "halves", "in_place", "inputs", "joint", "jvp", "jvps", "layout", "name", "of_sum",
-        "outputs", "overwrites", "piecewise_linear", "plain", "plans", "position", "promote", "residuals", "rules",
-        "shaped", "signals", "ufunc", "variadic", "view", "wide", "write", "__weakref__",
+        "added", "batch", "bfloat16", "by_layout", "by_rows", "called", "cheap", "clips_by", "computes", "elementwise",
+        "fills", "floats", "forward", "halves", "in_place", "inputs", "joint", "jvp", "jvps", "layout", "name",
+        "of_sum", "outputs", "overwrites", "piecewise_linear", "plain", "plans", "position", "promote", "reference",
+        "residuals", "rules", "shaped", "signals", "ufunc", "variadic", "view", "wide", "write", "__weakref__",
     )  # fmt: skip
 
     def __init__(
@@ -107,7 +110,11 @@ class Primitive:
         by_rows: bool = False,
         bfloat16: Literal["rounded", "first", "native", "program"] = "rounded",
         halves: Callable[..., Any] | None = None,
+        reference: Callable[..., Any] | None = None,
+        computes: Known | None = None,
     ) -> None:
+        if computes is not None and computes not in KNOWN:
+            raise ValueError(f"{name}: computes must be one of {', '.join(map(repr, KNOWN))}, got {computes!r}")
         self.name = name
         self.variadic = inputs.startswith("*")
         self.inputs = tuple(inputs.lstrip("*").split())
@@ -130,7 +137,8 @@ class Primitive:
         self.ufunc: Callable[..., Any] | None = None  # called as ufunc(x, y, out)
         if write is None and isinstance(forward, np.ufunc) and forward.nout == 1:
             write, overwrites = partial(_write_ufunc, forward), True
-            self.ufunc = silently(forward)
+            self.ufunc, reference = silently(forward), forward
+        self.reference, self.computes = reference, computes
         self.write, self.overwrites = write, overwrites
         self.piecewise_linear, self.wide = piecewise_linear, wide
         if contiguous:
@@ -227,21 +235,6 @@ def attached(g: Tensor, edge: object) -> Tensor:
 
 def _write_ufunc(ufunc: np.ufunc, out: Array, *arrays: object) -> None:
     ufunc(*arrays, out=out, casting="unsafe")
-
-
-def attach(value: Any, edge: Any, storage: object) -> Any:
-    """Return a saved array as a Tensor attached to the graph. Writes to its memory still go to a copy."""
-    if value is None or not is_array(value):
-        return value
-    if isinstance(edge, Tensor) and edge.array is value:
-        return edge
-    tensor = new_tensor(value)
-    if storage is not None:
-        tensor._storage = borrowed(storage)
-    if edge is not None:
-        tensor._requires = True
-        tensor._node = edge
-    return tensor
 
 
 def _attach_output(array: Array, node: Node, index: int, storage: object) -> Tensor:

@@ -11,7 +11,7 @@ from ...core.arrays.devices import array_module
 from ...core.arrays.fp_warnings import silent
 from ...core.graph.modes import modes, no_grad
 from ...core.graph.primitive import operand
-from ...core.opaque_calls import whole
+from ...core.opaque_calls import computing, whole
 from ...core.tensor.mutation import memory_of_its_own
 from ...core.tensor.tensor import Tensor, new_tensor
 from ...kernels.loops.elements import updates
@@ -45,6 +45,7 @@ def _norm(x: Array, p: float) -> Array:
 
 
 @whole
+@computing("norm")
 def _total_norm(arrays: list[Array], p: float) -> Array:
     if p == 2 and updates.takes([[array] for array in arrays], updates.SQUARES, 0):
         return np.asarray(np.sqrt(updates.sum_of_squares(arrays)), arrays[0].dtype)

@@ -308,18 +308,19 @@ GETITEM: Primitive = Primitive(
     [lambda g, index, x_shape: PLACE(g, index=Index(index, (), True), shape=x_shape)],
     view=True,
     batch=lambda call: call.below([call.full(0)], {"index": (slice(None), *call.params["index"])}),
+    computes="index",
 )
 
 
-def reading(name: str, shaped: bool | None = None) -> Primitive:
-    """Return a primitive that reads at arrays of positions; ``shaped`` as in ``Primitive``."""
+def reading(name: str, **options: Any) -> Primitive:
+    """Return a primitive that reads at arrays of positions; ``options`` as in ``Primitive``."""
     return Primitive(
         name,
         read_at,
         "x",
         [lambda g, index, x_shape: ACCUMULATE(g, index=index, shape=x_shape)],
         batch=batching.reading,
-        shaped=shaped,
+        **options,
     )
 
 
@@ -389,15 +390,15 @@ def _read_last(x: Array, index: Index) -> Array:
     return xp.where(found == order, out, x.dtype.type(0))
 
 
-READ: Primitive = reading("getitem")
+READ: Primitive = reading("getitem", computes="index")
 ACCUMULATE: Primitive = Primitive(
     "getitem_backward", _accumulate, "x", [lambda g, index: READ(g, index=index)], batch=batching.placing
 )
 PLACE: Primitive = Primitive(
-    "getitem_backward", _place, "x", [lambda g, index: _placed(g, index)], batch=batching.placing
+    "getitem_backward", _place, "x", [lambda g, index: _placed(g, index)], batch=batching.placing, computes="place"
 )
 ERASE: Primitive = Primitive(
-    "setitem_backward", _erase, "x", [lambda g, index: ERASE(g, index=index)], batch=batching.writing
+    "setitem_backward", _erase, "x", [lambda g, index: ERASE(g, index=index)], batch=batching.writing, computes="erase"
 )
 READ_LAST: Primitive = Primitive(
     "setitem_backward",
@@ -493,7 +494,7 @@ def _added(x: Array, value: Array, index: Index) -> Array:
     return out
 
 
-def setting(name: str, *, contiguous: bool = False) -> Primitive:
+def setting(name: str, **options: Any) -> Primitive:
     """Return a primitive that replaces the elements of x at an index; at a repeated position the last value remains."""
     return Primitive(
         name,
@@ -501,8 +502,8 @@ def setting(name: str, *, contiguous: bool = False) -> Primitive:
         "x value",
         [lambda g, index: ERASE(g, index=index), lambda g, index: _placed(g, index)],
         write=_assign,
-        contiguous=contiguous,
         batch=batching.writing,
+        **options,
     )
 
 
@@ -519,7 +520,7 @@ def adding(name: str, *, contiguous: bool = False) -> Primitive:
     )
 
 
-SETITEM: Primitive = setting("setitem")
+SETITEM: Primitive = setting("setitem", computes="store")
 
 
 @operator(namespace="Tensor", name="__setitem__", differentiable=False, like=getitem)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from warnings import warn
 
+import numpy as np
+
 from ...core.arrays import Array
 from ...core.arrays.devices import array_module
 from ...core.arrays.dtypes import INEXACT
@@ -32,7 +34,12 @@ def _dropout(x: Array, keep: Array, scale: float) -> Array:
 
 # The mask is saved as bools, which need a quarter of the memory of float32.
 DROPOUT: Primitive = elementwise(
-    "dropout", _dropout, "x", [lambda g, keep, scale: DROPOUT(g, keep=keep, scale=scale)], compiled="fd"
+    "dropout",
+    _dropout,
+    "x",
+    [lambda g, keep, scale: DROPOUT(g, keep=keep, scale=scale)],
+    compiled="fd",
+    reference=lambda x, keep, scale: np.where(keep, x, 0) * scale,
 )
 
 

@@ -71,6 +71,7 @@ SUM = Primitive(
     signals=True,
     batch=batching.along("dim"),
     by_rows=True,
+    computes="sum",
 )
 MEAN = Primitive(
     "mean",
@@ -80,6 +81,7 @@ MEAN = Primitive(
     signals=True,
     batch=batching.along("dim"),
     by_rows=True,
+    computes="mean",
 )
 
 

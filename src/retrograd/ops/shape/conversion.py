@@ -43,10 +43,12 @@ def _contiguous(x: Array) -> Array:
 
 
 # The engine casts a gradient to the dtype of its input, so the rule of a cast is the identity.
-CAST = Primitive("cast", _cast, "x", [lambda g: g], elementwise=True, signals=True, bfloat16="native")
-DISCRETE_CAST = Primitive("cast", _cast, "x", signals=True, batch=in_front, bfloat16="native")
-CLONE = Primitive("clone", _clone, "x", [lambda g: g], elementwise=True, bfloat16="native")
-CONTIGUOUS = Primitive("contiguous", _contiguous, "x", [lambda g: g], elementwise=True, bfloat16="native")
+CAST = Primitive("cast", _cast, "x", [lambda g: g], elementwise=True, signals=True, bfloat16="native", computes="copy")
+DISCRETE_CAST = Primitive("cast", _cast, "x", signals=True, batch=in_front, bfloat16="native", computes="copy")
+CLONE = Primitive("clone", _clone, "x", [lambda g: g], elementwise=True, bfloat16="native", computes="copy")
+CONTIGUOUS = Primitive(
+    "contiguous", _contiguous, "x", [lambda g: g], elementwise=True, bfloat16="native", computes="copy"
+)
 
 
 def _transfer(x: Array, device: Device) -> tuple[Array, Device]:

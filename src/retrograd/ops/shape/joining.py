@@ -58,8 +58,12 @@ def _unbind_cotangent(g: Array, dim: int, needs: tuple[bool, ...]) -> list[Any]:
     return [GETITEM(g, index=(*before, place, Ellipsis)) if need else None for place, need in enumerate(needs)]
 
 
-CAT: Primitive = Primitive("cat", _concatenate, "*xs", vjp=_split_cotangent, batch=batching.joined, shaped=True)
-STACK: Primitive = Primitive("stack", _stack, "*xs", vjp=_unbind_cotangent, batch=batching.joined, shaped=True)
+CAT: Primitive = Primitive(
+    "cat", _concatenate, "*xs", vjp=_split_cotangent, batch=batching.joined, shaped=True, computes="join"
+)
+STACK: Primitive = Primitive(
+    "stack", _stack, "*xs", vjp=_unbind_cotangent, batch=batching.joined, shaped=True, computes="join"
+)
 
 
 def of_one_dtype(xs: list[Tensor]) -> tuple[Tensor, ...]:

@@ -120,7 +120,13 @@ def _view(x: Array, shape: tuple[int, ...]) -> Array:
 
 def _reshaping(name: str, forward: Callable[..., Any] = _reshape) -> Primitive:
     return Primitive(
-        name, forward, "x", [lambda g, x_shape: RESHAPE(g, shape=x_shape)], view=True, batch=batching.shaped()
+        name,
+        forward,
+        "x",
+        [lambda g, x_shape: RESHAPE(g, shape=x_shape)],
+        view=True,
+        batch=batching.shaped(),
+        computes="reshape",
     )
 
 

@@ -95,7 +95,14 @@ def _keep(x: Array, mask: Array) -> Array:
 
 
 # x where the mask is True, otherwise 0.
-KEEP: Primitive = Primitive("keep", _keep, "x mask", [lambda g, mask: KEEP(g, mask), None], elementwise=True)
+KEEP: Primitive = Primitive(
+    "keep",
+    _keep,
+    "x mask",
+    [lambda g, mask: KEEP(g, mask), None],
+    elementwise=True,
+    reference=lambda x, mask: np.where(mask, x, 0),
+)
 
 
 @mapped("keep_where_not_zero", SLOW, halves=True)
@@ -111,6 +118,7 @@ KEEP_WHERE_NOT_ZERO: Primitive = Primitive(
     [lambda g, y: KEEP_WHERE_NOT_ZERO(g, y), None],
     elementwise=True,
     halves=_keep_where_not_zero,
+    reference=lambda x, y: np.where(y != 0, x, 0),
 )
 
 
@@ -136,6 +144,7 @@ WHERE = Primitive(
     "condition x y",
     [None, lambda g, condition: KEEP(g, condition), lambda g, condition: KEEP(g, ~condition)],
     elementwise=True,
+    reference=np.where,
 )
 
 

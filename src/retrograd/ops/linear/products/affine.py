@@ -79,6 +79,7 @@ LINEAR_WEIGHT: Primitive = Primitive(
     promote="strict",
     batch=_weight_examples,
     halves=_weight_halves,
+    computes="x.T @ y",
 )
 
 
@@ -142,6 +143,7 @@ LINEAR = Primitive(
     batch=_linear_examples,
     shaped=_linear_shape,
     halves=_halves,
+    computes="x @ y.T",
 )
 LINEAR_NO_BIAS: Primitive = Primitive(
     "linear",
@@ -153,6 +155,7 @@ LINEAR_NO_BIAS: Primitive = Primitive(
     batch=_linear_examples,
     shaped=_linear_shape,
     halves=_halves,
+    computes="x @ y.T",
 )
 
 

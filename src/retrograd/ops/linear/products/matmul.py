@@ -146,6 +146,7 @@ MM: Primitive = Primitive(
     batch=_matmul_examples,
     shaped=_matmul_shape,
     halves=_halves,
+    computes="x @ y",
 )
 MATMUL: Primitive = Primitive(
     "matmul",
@@ -160,6 +161,7 @@ MATMUL: Primitive = Primitive(
     batch=_matmul_examples,
     shaped=_matmul_shape,
     halves=_halves,
+    computes="x @ y",
 )
 
 
