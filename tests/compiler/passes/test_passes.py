@@ -415,3 +415,13 @@ def test_an_array_is_flattened_in_the_order_that_the_call_names(shape):
         lambda x: np.reshape(x, (-1,), order="F"),
     ):
         compared(lambda x, flattened=flattened: rg.tensor(flattened(x.array + 1) * 2), x)
+
+
+def test_numpys_products_of_large_arrays_are_no_elementwise_functions():
+    def of(x, y):
+        z = np.matmul(x, y)
+        np.matmul(z, y, out=x)
+        x @= y
+        return z + x
+
+    compared(lambda x: rg.tensor(of(x.array + 1, x.array - 3)), rg.randn(512, 512))

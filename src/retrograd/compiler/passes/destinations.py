@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -83,25 +83,24 @@ def _compute(step: Instruction, out: Value) -> Compute | None:
 
 
 def ufunc_of(step: Instruction) -> np.ufunc | None:
-    """Return the ufunc with one result that an instruction applies to arrays and numbers, or None."""
+    """Return the elementwise ufunc with one result that an instruction applies to arrays and numbers, or None."""
     function = step.elementary
     if step.kwargs or not all(isinstance(x, (Value, int, float, np.ndarray, np.generic)) for x in step.args):
         return None
-    if (
-        step.function is operator.pow
-        or not isinstance(function, np.ufunc)
-        or function.nout != 1
-        or len(step.args) != function.nin
-    ):
+    if step.function is operator.pow or not _is_elementwise(function) or len(step.args) != function.nin:
         return None
     (out,) = step.outs
     return function if out.dtype.kind in "fb" else None
 
 
+def _is_elementwise(function: object) -> TypeGuard[np.ufunc]:
+    return isinstance(function, np.ufunc) and function.nout == 1 and function.signature is None
+
+
 def _shared_write(step: Instruction) -> Instruction:
     """Run ``ufunc(x, y, out=x)`` of a large array on all threads."""
     function = step.function
-    if not isinstance(function, np.ufunc) or step.outs or not set(step.kwargs) <= {"out", "casting"}:
+    if not _is_elementwise(function) or step.outs or not set(step.kwargs) <= {"out", "casting"}:
         return step
     target = step.kwargs.get("out")
     if type(target) is not Value or target.size < LARGE or len(step.args) != 2 or function.nin != 2:
