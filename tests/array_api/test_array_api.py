@@ -207,3 +207,12 @@ def test_a_deep_copy_that_xarray_makes_keeps_the_gradient():
     for value, slope in ((x, 1.0), (x * 2, 2.0)):
         assert rg.autograd.grad(theirs["copied"](value).sum(), x)[0].tolist() == [slope, slope]
     assert copy.deepcopy(x)._node is None and copy.deepcopy(x).requires_grad
+
+
+def test_the_limits_of_the_array_api_include_bfloat16():
+    for dtype, other in ((rg.bfloat16, "bfloat16"), (rg.float16, np.float16), (rg.complex64, np.float32)):
+        info = xp.finfo(dtype)
+        wanted = pytest.importorskip("ml_dtypes").finfo(other)
+        assert (info.bits, info.eps, info.max, info.min, info.smallest_normal) == (
+            wanted.bits, float(wanted.eps), float(wanted.max), float(wanted.min), float(wanted.smallest_normal),
+        )  # fmt: skip

@@ -255,3 +255,27 @@ def test_lbfgs_takes_a_loss_that_is_an_integer_and_has_no_gradient(line_search):
         assert optimizer.step(lambda: rg.tensor([10])).tolist() == [10]
         assert optimizer.step(lambda: rg.tensor(10)).item() == 10
         assert parameter.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["SGD", "Adam", "AdamW", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "RMSprop", "Rprop", "ASGD"],
+)
+def test_parameters_of_bfloat16_are_updated_in_float32_and_rounded_with_their_state(name):
+    options = {"momentum": 0.9} if name in ("SGD", "RMSprop") else {}
+    numbers, gradients = rg.linspace(-2, 2, 9), [rg.linspace(-1, 0.7, 9) * scale for scale in (1.0, 0.3, -2.0)]
+    half = rg.nn.Parameter(numbers.bfloat16())
+    single = rg.nn.Parameter(half.detach().float())
+    of_half, of_single = [getattr(rg.optim, name)([p], lr=0.125, **options) for p in (half, single)]
+    for gradient in gradients:
+        half.grad = gradient.bfloat16()
+        single.grad = half.grad.float()
+        of_half.step()
+        of_single.step()
+        with rg.no_grad():
+            for x in (single, *of_single.state[single].values()):
+                if isinstance(x, rg.Tensor) and x.ndim:
+                    x.copy_(x.bfloat16())
+        assert half.dtype == rg.bfloat16
+        np.testing.assert_array_equal(half.float().detach().numpy(), single.detach().numpy())
+    assert not np.array_equal(single.detach().numpy(), numbers.numpy())

@@ -12,6 +12,7 @@ from .._generated import linalg as ops_linalg
 from .._generated import special as ops_special
 from .._generated import toplevel as ops
 from ..core.arrays.devices import Device, get_default_device, is_cuda_available
+from ..core.arrays.dtypes import limits
 from ..core.arrays.public_dtypes import dtype as PublicDType
 from ..core.tensor.tensor import Tensor
 from ..ops.make.dlpack import from_dlpack
@@ -198,9 +199,8 @@ def can_cast(from_: Tensor | PublicDType, to: PublicDType, /) -> bool:
 def finfo(type: Tensor | PublicDType, /) -> FInfo:
     """Return the limits of a floating dtype, or of the parts of a complex one."""
     dtype = _dtype_of(type).to_real()
-    info = np.finfo(dtype.dtype)
-    limits = (float(info.eps), float(info.max), float(info.min), float(info.smallest_normal))
-    return FInfo(int(info.bits), *limits, dtype)
+    eps, tiny, largest = limits(dtype.dtype)
+    return FInfo(8 * dtype.itemsize, eps, largest, -largest, tiny, dtype)
 
 
 def iinfo(type: Tensor | PublicDType, /) -> IInfo:

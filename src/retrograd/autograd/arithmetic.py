@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays.dtypes import FLOATING, INEXACT, DType
+from ..core.arrays.dtypes import FLOATING, INEXACT, DType, limits
 from ..core.graph.plan import Params
 from ..core.named_tuples import NamedTuple
 
@@ -45,9 +45,8 @@ def largest(dtype: DType) -> str:
 
 
 def _largest_number(dtype: Any) -> Any:
-    if np.dtype(dtype).kind == "V":  # bfloat16, which numpy.finfo does not support
-        return np.array(0x7F7F, np.uint16).view(dtype)[()]
-    return np.finfo(dtype).max
+    dtype = np.dtype(dtype)
+    return dtype.type(limits(dtype).max)
 
 
 def grown(dtype: DType) -> Predicate:

@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar, cast
 import numpy as np
 
 from ..core.graph.modes import modes, watchers
+from ..ops.table.arguments import ChecksOptions
 from .collate import default_collate, default_convert
 from .dataset import Indexed, IterableDataset
 from .generator import GeneratorLike, generator_state, numpy_generator, set_generator_state
@@ -39,7 +40,7 @@ class _Batches(Iterator[T_co]):
         return len(self._loader)
 
 
-class DataLoader(Generic[T_co]):
+class DataLoader(ChecksOptions, Generic[T_co]):
     """Iterate over a data set in batches, as ``torch.utils.data.DataLoader`` does.
 
     The batches and their order are the same for any number of workers: the calling process draws the order, and

@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from ..ops.table.arguments import ChecksOptions
 from ..ops.table.documentation import like
 from .generator import GeneratorLike, numpy_generator
 
@@ -21,7 +22,7 @@ T_co = TypeVar("T_co", covariant=True)
 _AT_ONCE = 1 << 16
 
 
-class Sampler(Generic[T_co]):
+class Sampler(ChecksOptions, Generic[T_co]):
     """The indices of one epoch. Subclasses define ``__iter__()`` and, for most uses, ``__len__()``."""
 
     def __iter__(self) -> Iterator[T_co]:

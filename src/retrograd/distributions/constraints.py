@@ -14,6 +14,7 @@ from .._generated.toplevel import stack as stacked
 from .._generated.toplevel import where
 from ..core.missing_names import legacy_names
 from ..core.tensor.tensor import Tensor
+from ..ops.table.arguments import ChecksOptions
 from .utils import eps_of, parameter_text
 
 __all__ = [
@@ -54,7 +55,7 @@ __all__ = [
 Bound = Tensor | float
 
 
-class Constraint:
+class Constraint(ChecksOptions):
     """A region for a variable. A subclass defines ``check``, and declares whether its values are discrete."""
 
     is_discrete: bool = False

@@ -11,6 +11,7 @@ from ..autograd.gradients import grad
 from ..core.arrays.dtypes import get_default_dtype
 from ..core.graph.modes import recording
 from ..core.tensor.tensor import Size, Tensor
+from ..ops.table.arguments import ChecksOptions
 from .constraints import Constraint, is_dependent
 from .utils import Number, broadcast_all, lazy_property, parameter_text, sum_rightmost
 
@@ -19,7 +20,7 @@ Self = TypeVar("Self", bound="Distribution")
 Shape = Sequence[int]
 
 
-class Distribution:
+class Distribution(ChecksOptions):
     """A probability distribution, or a batch of them.
 
     A family declares ``arg_constraints`` (a constraint per parameter) and ``support``, and implements any of

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays.devices import backend_of
+from ..core.arrays.dtypes import FLOATING
 from .record import Record
 from .statistics import sample_step
 from .table import first_line, output_of
@@ -164,7 +165,7 @@ def _tolerance(x: Any, y: Any) -> tuple[float, float]:
 
 
 def _shown(value: Any) -> str:
-    short = value.dtype.kind == "f" and 1e-4 <= abs(value) < 1e6
+    short = value.dtype.kind in FLOATING and 1e-4 <= abs(value) < 1e6
     return np.format_float_positional(value) if short else str(value)
 
 

@@ -9,6 +9,7 @@ from ..core.missing_names import legacy_names
 from ..core.tensor.storage import share
 from ..core.tensor.tensor import Tensor, new_tensor
 from ..ops.make.filled import empty
+from ..ops.table.arguments import with_checked_options
 from ..ops.table.documentation import like
 from .base.arguments import DeviceLike, DTypeLike
 
@@ -66,6 +67,7 @@ class Buffer(Tensor):
     def __new__(cls, data: object = None, *, persistent: bool = True) -> Buffer:
         return Tensor.__new__(cls)
 
+    @with_checked_options
     def __init__(self, data: Any = None, *, persistent: bool = True) -> None:
         data = Tensor([]) if data is None else data
         self._initialize(data.array)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
-import numpy as np
-
 from ..core.arrays.devices import backend_of
+from ..core.arrays.dtypes import float32, limits
 from ..core.tensor.tensor import Tensor, new_tensor
 from .hyperparameters import Fraction, LearningRate, NotNegative, ParamGroup, Range, hyperparameters, numbers
 from .optimizer import Formula, Optimizer, ParamsT, UpdateForm
@@ -159,7 +158,7 @@ class RMSprop(Optimizer):
         if not group["centered"]:
             return rates
         dtypes = [parameter.array.dtype for parameter in parameters]
-        return [(float(np.finfo(np.float32 if dtype.kind == "V" else dtype).max),) for dtype in dtypes]
+        return [(limits(float32 if dtype.kind == "V" else dtype).max,) for dtype in dtypes]
 
     def update_form(self, group: ParamGroup) -> UpdateForm | None:
         """Return the ``UpdateForm`` of the update ``rmsprop`` or ``rmsprop_momentum``."""

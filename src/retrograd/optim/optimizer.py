@@ -26,6 +26,7 @@ from ..core.tensor.storage import is_saved, overlaps_itself, storage_of, unshare
 from ..core.tensor.tensor import Tensor, new_tensor, to_array
 from ..kernels import USEFUL
 from ..kernels.loops.elements import updates
+from ..ops.table.arguments import ChecksOptions
 from .array_updates import Unscaled, step_with_scaling, update_arrays
 from .differentiable import record_update
 from .hyperparameters import ParamGroup, numbers
@@ -122,7 +123,7 @@ def _no_hooks(optimizer: Optimizer) -> OrderedDict[int, Callable[..., Any]]:
     return OrderedDict()
 
 
-class Optimizer:
+class Optimizer(ChecksOptions):
     """The base class of optimizers, with PyTorch's interface.
 
     A subclass passes its defaults and implements ``step``; the optimizers of this package implement ``_update``, the

@@ -21,6 +21,7 @@ from .._generated import functional, linalg
 from .._generated import toplevel as ops
 from ..core.arrays import Array
 from ..core.arrays.devices import Wrapping
+from ..core.arrays.dtypes import precision
 from ..core.tensor.tensor import Tensor
 from ..ops.numpy.arguments import alike, tensor
 from ..ops.numpy.rules.linear_algebra import eigenvalues
@@ -296,12 +297,12 @@ def _fit(
     scale = ops.sqrt((rows * rows.conj()).real.sum(0))
     if not isinstance(scale.array, Wrapping):
         scale = ops.where(scale == 0, 1.0, scale)
-    precision = len(places) * float(np.finfo(places.array.dtype).eps) if rcond is None else rcond
-    found = ops.matmul(linalg.pinv(rows / scale, rtol=precision), values) / scale[:, None]
+    cutoff = len(places) * precision(places.array.dtype) if rcond is None else rcond
+    found = ops.matmul(linalg.pinv(rows / scale, rtol=cutoff), values) / scale[:, None]
     status: list[object] = []
     if not isinstance(rows.array, Wrapping):
         singular = linalg.svdvals(rows / scale)
-        rank = int((singular > precision * singular[0]).sum())
+        rank = int((singular > cutoff * singular[0]).sum())
         exact = rank < len(degrees) or len(rows) <= len(degrees)
         residual = ((values - ops.matmul(rows, found)).abs() ** 2).sum(0)
         status = [residual[:0] if exact else residual, rank, singular, precision]

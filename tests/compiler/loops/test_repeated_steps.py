@@ -59,6 +59,19 @@ def in_place(u):
     return (u**2).sum()
 
 
+def one_step_without_the_state_before(p, u):
+    before = u
+    for step in range(30):
+        u, before = runge_kutta(u, p) + 0.1 * (u if step == 10 else before).sin(), u
+    return (u**2).sum()
+
+
+def columns(p, u, xs):
+    for step in range(12):
+        u = runge_kutta(u, p) + xs[step, 1] * xs[step, ..., 0].sin()
+    return (u**2).sum()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("function", "shapes", "loops"),
@@ -70,6 +83,8 @@ def in_place(u):
         (grad(recurrent, argnums=(0, 1, 2)), ((4, 4), (4,), (60, 4)), 2),
         (heat, ((8,),), 1),
         pytest.param(in_place, ((8,),), 1, marks=pytest.mark.slow),
+        (one_step_without_the_state_before, ((4,), (2,)), 2),
+        (columns, ((4,), (2,), (12, 2, 2)), 1),
     ],
 )
 def test_repeated_steps_become_loops_with_the_numbers_of_eager_calls(function, shapes, loops):

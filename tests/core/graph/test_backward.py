@@ -62,13 +62,27 @@ def test_the_collector_sees_one_object_per_recorded_call():
         return y
 
     record()
-    for _ in range(2):  # a tuple of tuples is untracked one pass after its parts
+    before = gc.get_objects()  # held, so that no new object has the id of one of them
+    graph = record()
+    counts = [_tracked_below(graph, before)]
+    while len(counts) < 3 or counts[-1] < counts[-2]:  # a tuple of tuples is untracked one pass after its parts
         gc.collect()
-    before = len(gc.get_objects())
-    _graph = record()
-    for _ in range(2):
-        gc.collect()
-    assert 350 <= len(gc.get_objects()) - before < 350 + 40  # one object is the node
+        counts.append(_tracked_below(graph, before))
+    assert 350 <= counts[-1] < 350 + 40  # one object is the node
+
+
+def _tracked_below(root, known):
+    """Count the objects that the collector visits, that are reachable from ``root``, and that are not in ``known``."""
+    new = set(map(id, gc.get_objects())).difference(map(id, known))
+    seen, waiting, count = set(), [root], 0
+    while waiting:
+        for value in gc.get_referents(waiting.pop()):
+            tracked = gc.is_tracked(value)
+            if id(value) not in seen and (not tracked or id(value) in new):
+                seen.add(id(value))
+                waiting.append(value)
+                count += tracked
+    return count
 
 
 def test_saved_arrays_are_freed_by_the_walk_though_the_graph_lives():

@@ -201,3 +201,9 @@ def test_errors_as_pytorch(expression: str) -> None:
         eval(expression, {"nn": torch.nn, "ones": torch.ones})
     with pytest.raises(type(theirs.value)):
         eval(expression, {"nn": rg.nn, "ones": rg.ones})
+
+
+def test_lists_and_dicts_of_parameters_print_the_shape_of_each() -> None:
+    start = "nn.ModuleDict({'a': nn.ParameterDict({'b': ones(2, 3), 'c': [1]}), 'd': nn.ParameterList([ones(4)])})"
+    theirs = evaluate(torch, start, "str(m)").replace("torch.FloatTensor", "torch.float32")
+    assert evaluate(rg, start, "str(m)") == theirs.replace("torch", "retrograd")

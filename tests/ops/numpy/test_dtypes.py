@@ -266,3 +266,14 @@ def test_a_real_dtype_for_the_deviation_of_complex_numbers_is_refused():
     for function in (np.std, np.var, np.nanstd, np.nanvar):
         with pytest.raises(TypeError, match="imaginary"):
             function(rg.tensor([1 + 2j, 3.0]), dtype=np.float32)
+
+
+def test_functions_of_numpy_accept_bfloat16():
+    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
+    rows, values = [[1, 1], [2, 1], [3, 1], [4, 1]], [2, 4, 6, 8]
+    found = np.linalg.lstsq(rg.tensor(rows, dtype=rg.bfloat16), rg.tensor(values, dtype=rg.bfloat16), rcond=None)[0]
+    assert found.dtype == rg.bfloat16
+    np.testing.assert_allclose(found.numpy().astype(float), [2, 0], atol=0.05)
+    x, numbers = rg.tensor(values, dtype=rg.bfloat16), [bfloat16(1), bfloat16(3)]
+    assert np.concatenate([x, numbers]).tolist() == [*values, 1, 3]
+    assert np.concatenate([x, numbers]).dtype == rg.bfloat16

@@ -116,7 +116,6 @@ class Forward:
     """The forward function of a loop's primitive: it returns the last carry, the results, and the saved carries."""
 
     kind = "rolled"
-    traced = True  # the steps define devices: the primitive is not wrapped for meta
     __name__ = "scan"
 
     def __init__(self, execution: Execution, steps: int, saved: tuple[bool, ...], carries: int, slices: int) -> None:

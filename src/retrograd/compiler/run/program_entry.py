@@ -490,7 +490,6 @@ class Entry:
         def take_results(*arrays: object, found: object) -> Any:
             return found
 
-        take_results.__dict__["traced"] = True  # the results are computed already, even for bfloat16 inputs
         count = sum(result.requires for result in self.results)
         primitive = Primitive(
             self.label,
@@ -499,7 +498,7 @@ class Entry:
             vjp=pull_back,
             outputs=count if count > 1 else 1,
             residuals="kept",
-            bfloat16="program",
+            bfloat16="program",  # the results are computed already
         )
         primitive.fills = False  # an input without a path to the results that have a cotangent has no gradient
         return primitive

@@ -69,7 +69,7 @@ def accurate_sum(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = Fal
     if (
         dim is None
         or x.__class__ is not ndarray  # on GPUs, CuPy's sums are pairwise
-        or dtype.kind != "f"
+        or dtype.kind == "c"
         or not x.flags.c_contiguous
         or x.ndim - 1 in dim
         and (len(dim) > 1 or x.shape[-1] > SHORT)

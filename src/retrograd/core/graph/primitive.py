@@ -71,7 +71,7 @@ class Primitive:
             that returns ``make(shape, dtype)``, for meta tensors; False if the shape depends on elements.
         by_rows: like ``shaped=True``; elements depend on all elements of the first input along ``dim``, as in a sum.
         bfloat16: how results in it are computed: ``"rounded"`` from float32, unless an input (``"first"``: the first)
-            is float32; ``"native"`` by forward and ``write``; ``"program"`` if forward and rules consist of operators.
+            is float32; ``"native"`` by forward and ``write``; ``"program"`` by operators, as for meta tensors.
         halves: a forward for inputs that are all bfloat16 (without ``promote``, some); rules must accept bfloat16, too.
         reference: the forward of an elementwise operator in NumPy's functions, with equal bits, which ``compile`` fuses
             instead of a forward that is not written in them.

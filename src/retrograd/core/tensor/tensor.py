@@ -12,6 +12,7 @@ import numpy as np
 
 from ..arrays.devices import Device, Wrapping, array_module, backend_for, backend_of, is_array
 from ..arrays.dtypes import (
+    FLOATING,
     DType,
     as_dtype,
     get_default_dtype,
@@ -114,7 +115,7 @@ class Tensor(Copies, TensorMethods):
         if watchers and modes.level is not None:
             storage_of(self).created_in = modes.level
         if requires_grad:
-            self.requires_grad = True
+            self.requires_grad = requires_grad
 
     def __init_subclass__(cls, **keywords: object) -> None:
         super().__init_subclass__(**keywords)
@@ -263,6 +264,8 @@ class Tensor(Copies, TensorMethods):
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
+        if not isinstance(value, (int, np.bool_)):
+            raise TypeError(f"requires_grad must be bool, not {type(value).__name__}")
         if self._node is not None:
             if not value:
                 raise RuntimeError(
@@ -565,7 +568,7 @@ def _nested(data: object, dtype: DType | None) -> tuple[np.ndarray, DType]:
     if dtype is None:
         if python_numbers and array.dtype.kind == "u":
             raise call_error(ValueError, "tensor", (data,), None, f"the integer {array.max()} does not fit in int64")
-        if python_numbers and (array.dtype.kind == "f" or array.size == 0):
+        if python_numbers and (array.dtype.kind in FLOATING or array.size == 0):
             dtype = get_default_dtype()
         elif python_numbers and array.dtype.kind == "c":
             dtype = scalar_dtype(1j)

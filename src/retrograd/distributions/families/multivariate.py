@@ -336,7 +336,7 @@ class Wishart(_WithCovariance):
         if bool((self.df < side).any()):
             warnings.warn(
                 "Low df values detected. Singular samples are highly likely to occur for ndim - 1 < df < ndim.",
-                stacklevel=2,
+                stacklevel=3,
             )
         vars(self)[name] = matrix.expand((*batch_shape, -1, -1))
         super().__init__(batch_shape, (side, side), validate_args=validate_args)

@@ -10,6 +10,7 @@ import numpy as np
 from ..._generated.toplevel import empty, log_softmax, rand, randn
 from ...core.arrays import Array
 from ...core.arrays.devices import backend_of
+from ...core.arrays.dtypes import limits
 from ...core.graph.primitive import apply
 from ...core.tensor.tensor import Tensor, new_tensor
 from ...ops.make.generators import default_generator
@@ -51,7 +52,7 @@ def _log_gamma(concentration: Tensor) -> Tensor:
 
 
 def _gamma_rule(g: Array, a: Array, ans: Array) -> Array:
-    return g * ans * RELATIVE_SLOPE(a, np.log(np.maximum(ans, np.finfo(ans.dtype).tiny)))
+    return g * ans * RELATIVE_SLOPE(a, np.log(np.maximum(ans, limits(ans.dtype).tiny)))
 
 
 _GAMMA = elementwise("standard_gamma", lambda a, drawn: drawn, "a", [_gamma_rule])

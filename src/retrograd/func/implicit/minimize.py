@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
 from ...core.arrays import Array
 from ...core.arrays.devices import array_module
+from ...core.arrays.dtypes import precision
 from ...core.arrays.fp_warnings import silently
 from ...core.tensor.tensor import Tensor
 from .attach import Leaves
@@ -61,7 +60,7 @@ def minimize(
         for _ in range(40):
             found = x + xp.where(done, 0, factor) * direction
             f_found = value_at(found)
-            rejected = ~done & ~(f_found <= f + 1e-4 * factor * slope + 10 * np.finfo(space.dtype).eps * abs(f))
+            rejected = ~done & ~(f_found <= f + 1e-4 * factor * slope + 10 * precision(space.dtype) * abs(f))
             if not bool(rejected.any()):
                 break
             factor = xp.where(rejected, factor / 2, factor)

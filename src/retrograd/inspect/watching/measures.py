@@ -18,7 +18,7 @@ import numpy as np
 
 from ...core.arrays import Array
 from ...core.arrays.devices import array_module, backend_of
-from ...core.arrays.dtypes import DType
+from ...core.arrays.dtypes import FLOATING, DType
 from ..statistics import statistics
 
 WHOLE = 512  # the number of elements in a sample; smaller arrays are used as a whole
@@ -145,7 +145,7 @@ def _real(array: Array) -> Array:
     kind = array.dtype.kind
     if kind == "c":
         return abs(array)
-    return array if kind == "f" and array.dtype.itemsize > 2 else array.astype(np.float32)
+    return array if kind in FLOATING and array.dtype.itemsize > 2 else array.astype(np.float32)
 
 
 class Reading(NamedTuple):

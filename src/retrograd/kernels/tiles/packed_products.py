@@ -14,6 +14,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ..loops.elements.basic_loops import _compiled
+from ..loops.matrices.products import DEEP, UNPACKED
 from ..runtime.numba_functions import routine
 from ..runtime.thread_protocol import shared
 from .tiles import (
@@ -31,10 +32,8 @@ from .tiles import (
     strip,
 )
 
-_DEPTH = 1536  # bytes of a panel's column that are multiplied at once
 _TOGETHER = 64  # number of rows of the result that are computed from each panel before the rows below
 _ABREAST = 2  # number of panels that are packed on the stack at a time
-_UNPACKED = 3 << 18  # maximum number of bytes of a factor's rows that are multiplied at once without packing
 
 
 @_compiled()
@@ -219,7 +218,7 @@ def multiply(a, panels, depth, columns, out, add):
 @_compiled()
 def _piece(depth, size):
     """Return the length of equal pieces of the inner dimension, for which a panel stays in the cache."""
-    piece = -(-depth // -(-depth * size // _DEPTH))
+    piece = -(-depth // -(-depth * size // DEEP))
     return piece + -piece % 8
 
 
@@ -242,7 +241,7 @@ def panels_of(matrix, turned, low, high):
     """
     size, step = matrix.itemsize, matrix.strides[0]
     depth, lanes = matrix.shape[1] if turned else len(matrix), BYTES // size
-    if not turned and _piece(depth, size) * step <= _UNPACKED:
+    if not turned and _piece(depth, size) * step <= UNPACKED:
         return np.empty(0, matrix.dtype)
     vectors = (high - low + lanes - 1) // lanes
     panels = np.empty((depth * vectors + 1) * lanes, matrix.dtype)
@@ -291,7 +290,7 @@ def _memory(size):
     return memory
 
 
-_panels_memory = _memory(_ABREAST * MOST * BYTES * _DEPTH // 4)
+_panels_memory = _memory(_ABREAST * MOST * BYTES * DEEP // 4)
 _block_memory = _memory(_TOGETHER * _ABREAST * MOST * BYTES)
 
 
@@ -319,7 +318,7 @@ def packed_product_at(rows, inner, columns, a, a_step, a_turned, b, b_step, b_tu
     """
     size, one = size_of(added), type(added)(1)
     panels, block, piece = _panels_memory(), _block_memory(), _piece(inner, size)
-    if not b_turned and piece * b_step <= _UNPACKED:
+    if not b_turned and piece * b_step <= UNPACKED:
         down, along = (size, a_step) if a_turned else (a_step, size)
         _unpacked_product(rows, inner, columns, a, down, along, b, b_step, out, out_step, added)
         return

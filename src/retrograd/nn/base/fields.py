@@ -18,6 +18,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar, dataclass_transform
 
+from ...ops.table.arguments import with_checked_options
 from ...ops.table.documentation import like
 from .module import Module
 
@@ -59,7 +60,7 @@ def init_from_fields(cls: M) -> M:
             delattr(self, name)
             self.register_buffer(name, value)
 
-    cls.__init__ = __init__  # type: ignore[method-assign]
+    cls.__init__ = with_checked_options(__init__)  # type: ignore[method-assign]
     cls._settings = tuple(field.name for field in fields)
     if cls.extra_repr is Module.extra_repr:
         cls.extra_repr = _extra_repr  # type: ignore[method-assign]

@@ -15,6 +15,7 @@ from ...core.errors import describe
 from ...core.graph.handles import RemovableHandle
 from ...core.graph.modes import no_grad
 from ...core.tensor.tensor import Tensor, new_tensor, to_array
+from ...ops.table.arguments import ChecksOptions
 from ..parameter import Parameter, get_swap_module_params_on_conversion
 from .arguments import is_buffer
 
@@ -44,7 +45,7 @@ class _WithoutModule:
         self.hook(*args)
 
 
-class State:
+class State(ChecksOptions):
     """The part of ``Module`` that saves and loads Parameters, buffers and submodules."""
 
     _parameters: dict[str, Parameter | None]

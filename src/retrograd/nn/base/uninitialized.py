@@ -10,6 +10,7 @@ from ...core.arrays.public_dtypes import DTYPES, DType
 from ...core.arrays.public_dtypes import dtype as PublicDType
 from ...core.tensor.tensor import Size, Tensor
 from ...ops.make.filled import empty
+from ...ops.table.arguments import with_checked_options
 from ..parameter import Buffer, Parameter
 from .arguments import DeviceLike, DTypeLike
 
@@ -142,6 +143,7 @@ class UninitializedParameter(Uninitialized, Parameter):
     ) -> UninitializedParameter:
         return Tensor.__new__(cls)
 
+    @with_checked_options
     def __init__(self, requires_grad: bool = True, device: DeviceLike = None, dtype: DTypeLike = None) -> None:
         self._begin(requires_grad, device, dtype)
 
@@ -169,6 +171,7 @@ class UninitializedBuffer(Uninitialized, Buffer):
     ) -> UninitializedBuffer:
         return Tensor.__new__(cls)
 
+    @with_checked_options
     def __init__(
         self, requires_grad: bool = False, device: DeviceLike = None, dtype: DTypeLike = None, persistent: bool = True
     ) -> None:

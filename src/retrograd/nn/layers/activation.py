@@ -193,7 +193,7 @@ class Hardtanh(Module):
     def __post_init__(self, min_value: float | None, max_value: float | None) -> None:
         for older, name, value in (("min_value", "min_val", min_value), ("max_value", "max_val", max_value)):
             if value is not None:
-                warnings.warn(f"Hardtanh: {older} is deprecated, use {name}", FutureWarning, stacklevel=4)
+                warnings.warn(f"Hardtanh: {older} is deprecated, use {name}", FutureWarning, stacklevel=5)
                 setattr(self, name, value)
         if self.max_val <= self.min_val:
             raise ValueError(

@@ -74,7 +74,7 @@ class RNNBase(Module):
         if dropout > 0 and num_layers == 1:
             warnings.warn(
                 f"{name}: dropout is applied between layers, so dropout={dropout} does nothing with num_layers=1",
-                stacklevel=3,
+                stacklevel=5,
             )
         for argument, value in (("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers)):
             if not isinstance(value, int):

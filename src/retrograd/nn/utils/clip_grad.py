@@ -8,6 +8,7 @@ import numpy as np
 
 from ...core.arrays import Array
 from ...core.arrays.devices import array_module
+from ...core.arrays.dtypes import FLOATING
 from ...core.arrays.fp_warnings import silent
 from ...core.graph.modes import modes, no_grad
 from ...core.graph.primitive import operand
@@ -50,7 +51,7 @@ def _total_norm(arrays: list[Array], p: float) -> Array:
     if p == 2 and updates.takes([[array] for array in arrays], updates.SQUARES, 0):
         return np.asarray(np.sqrt(updates.sum_of_squares(arrays)), arrays[0].dtype)
     xp = array_module(arrays[0])
-    if p == 2 and xp is not np and all(x.dtype.kind == "f" for x in arrays):
+    if p == 2 and xp is not np and all(x.dtype.kind in FLOATING for x in arrays):
         # A CUDA graph can capture neither vdot, which calls cuBLAS, nor a stack of more than eight arrays.
         dtype = np.result_type(np.float32, *[x.dtype for x in arrays])
         squares = xp.empty(len(arrays), dtype)

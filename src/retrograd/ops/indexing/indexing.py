@@ -590,7 +590,7 @@ def _is_that_view(x: Tensor, key: tuple[Any, ...], value: Tensor) -> bool:
     part, array = x.array[key], value.array
     if part.shape != array.shape or part.strides != array.strides or part.dtype != array.dtype:
         return False
-    if type(part) is np.ndarray and part.size and part.dtype.kind in "fiub":
+    if type(part) is np.ndarray and part.size:
         first = (0,) * part.ndim + (Ellipsis,)
         return np.may_share_memory(part[first], array[first])  # ten times faster than comparing addresses
     address = backend_of(array).address

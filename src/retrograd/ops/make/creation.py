@@ -11,7 +11,7 @@ import numpy as np
 
 from ...core.arrays import Array, memory
 from ...core.arrays.devices import Device, Wrapping, backend_for, is_array
-from ...core.arrays.dtypes import DType, as_dtype, get_default_dtype, is_differentiable
+from ...core.arrays.dtypes import FLOATING, DType, as_dtype, get_default_dtype, is_differentiable
 from ...core.arrays.summation import LARGE
 from ...core.errors import InvalidValue, describe
 from ...core.graph.modes import modes, watchers
@@ -61,7 +61,7 @@ def create(
 def _meet(array: Array) -> None:
     """Enable multi-threading when the first large array is created."""
     memory.large_array_met()
-    if array.size >= LARGE and array.dtype.kind == "f":
+    if array.size >= LARGE and array.dtype.kind in FLOATING:
         share()
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..._generated import toplevel as ops
 from ...core.arrays.devices import backend_of, is_array
-from ...core.arrays.dtypes import FLOATING, INEXACT, DType, complex_of
+from ...core.arrays.dtypes import FLOATING, INEXACT, DType, complex_of, is_number_dtype
 from ...core.errors import ConversionError, describe
 from ...core.graph.modes import modes
 from ...core.graph.primitive import operand
@@ -77,7 +77,7 @@ def _as_tensor(value: object, dtype: DType | None, beside: Tensor | None) -> Ten
     else:
         return operand(value)
     array = np.asarray(value)
-    if array.dtype.kind not in "biufc":
+    if not is_number_dtype(array.dtype):
         raise TypeError(f"expected numbers, got elements of {array.dtype}")
     if weak and dtype is not None:
         array = array.astype(complex_of(dtype) if array.dtype.kind == "c" and dtype.kind in FLOATING else dtype)

@@ -1,10 +1,25 @@
-"""Check common arguments of operators: dimensions, shapes given as numbers or tuples, lists of Tensors."""
+"""Check common arguments: dimensions, shapes given as numbers or tuples, lists of Tensors, options.
+
+Options are the arguments that a signature declares as ``bool``. In Python every object has a truth value: unchecked,
+``keepdim="no"`` would mean True, and so would the second dimension of ``x.sum(0, 1)``. PyTorch's operators accept only
+bools, NumPy's functions also NumPy's bools and ``keepdims=1``: an option given by name may be any of these.
+Constructors also accept what has a numeric truth value, as PyTorch's do.
+
+>>> def total(x, keepdim: "bool" = False): ...
+>>> check_options(bool_options(total), (1.0,), {"keepdim": "no"})
+Traceback (most recent call last):
+TypeError: argument 'keepdim' must be bool, not str
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
 from operator import index as as_integer
+from types import NoneType
 from typing import Any
+
+import numpy as np
 
 from ...core.arrays.dtypes import FLOATING, INEXACT, DType
 from ...core.arrays.python_numbers import converted
@@ -12,6 +27,15 @@ from ...core.errors import describe
 from ...core.graph.primitive import operand
 from ...core.tensor.tensor import Tensor
 from .types import Number, Operand
+
+_BOOLS: dict[str, tuple[type, ...]] = {"bool": (bool, np.bool_), "bool | None": (bool, np.bool_, NoneType)}
+_BY_NAME = (int, np.integer)
+_IN_CONSTRUCTORS = (int, float, np.generic, NoneType)
+_KEYWORD_ONLY = 1 << 30
+_CONSTRUCTOR = "__init__"
+
+# By name: the position of the argument, and the types that it may have.
+Options = dict[str, tuple[int, tuple[type, ...]]]
 
 
 def dimension(dim: object, ndim: int) -> int:
@@ -119,3 +143,57 @@ def tensor_list(tensors: object, argument: str = "tensors") -> list[Tensor]:
     if not tensors:
         raise RuntimeError("expected a non-empty list of Tensors")
     return [value if isinstance(value, Tensor) else operand(value, argument) for value in tensors]
+
+
+def bool_options(function: Callable[..., object], also: tuple[type, ...] = ()) -> Options:
+    """Return the options of ``function``, which may also have the types ``also``."""
+    kinds = {name: kind for name, kind in function.__annotations__.items() if kind in _BOOLS and name != "return"}
+    if not kinds:
+        return {}
+    code = getattr(function, "__wrapped__", function).__code__
+    places = {name: place for place, name in enumerate(code.co_varnames[: code.co_argcount])}
+    return {name: (places.get(name, _KEYWORD_ONLY), _BOOLS[kind] + also) for name, kind in kinds.items()}
+
+
+def first_option(options: Options) -> int:
+    """Return the number of positional arguments that include no option."""
+    return min((place for place, _ in options.values()), default=_KEYWORD_ONLY)
+
+
+def check_options(options: Options, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+    """Check the arguments of a call.
+
+    Raises:
+        TypeError: an option is not a bool.
+    """
+    for name, (place, types) in options.items():
+        by_name = place >= len(args)
+        value = kwargs.get(name, False) if by_name else args[place]
+        if not isinstance(value, types) and not (by_name and isinstance(value, _BY_NAME)):
+            raise TypeError(f"argument {name!r} must be bool, not {type(value).__name__}")
+
+
+def with_checked_options(init: Callable[..., None]) -> Callable[..., None]:
+    """Return a constructor that checks its options."""
+    options = bool_options(init, _IN_CONSTRUCTORS)
+    if not options:
+        return init
+
+    @wraps(init)
+    def __init__(self: Any, *args: object, **kwargs: object) -> None:
+        try:
+            check_options(options, (self, *args), kwargs)
+        except TypeError as error:
+            raise TypeError(f"{type(self).__name__}: {error}") from None
+        init(self, *args, **kwargs)
+
+    return __init__
+
+
+class ChecksOptions:
+    """Base of classes of this package whose constructors check their options; a user's subclass is not changed."""
+
+    def __init_subclass__(cls, **keywords: object) -> None:
+        super().__init_subclass__(**keywords)
+        if cls.__module__.partition(".")[0] == __name__.partition(".")[0] and _CONSTRUCTOR in cls.__dict__:
+            setattr(cls, _CONSTRUCTOR, with_checked_options(cls.__dict__[_CONSTRUCTOR]))

@@ -22,7 +22,7 @@ from ...core.missing_names import legacy_call, provided
 from ...core.named_tuples import NamedTuple
 from ...core.tensor.mutation import COPY, REPLACE, apply_inplace, check_writable, past_hooks
 from ...core.tensor.tensor import Tensor, tensor_method
-from .arguments import dimension
+from .arguments import bool_options, check_options, dimension, first_option
 from .errors import failure
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -287,7 +287,9 @@ def assign(name: str, x: Tensor, result: Tensor) -> Tensor:
 
 def named_errors(name: str, function: Function, real: bool = False) -> Function:
     """Wrap a function so that errors name the operator and its arguments, and arguments accept their other names."""
-    other_names = getattr(function, "other_names", None)
+    other_names: dict[str, str] = getattr(function, "other_names", {})
+    options = bool_options(function)
+    option_names, first = tuple(options), first_option(options)
 
     @wraps(function)
     def named(*args: object, **kwargs: object) -> Any:
@@ -297,8 +299,16 @@ def named_errors(name: str, function: Function, real: bool = False) -> Function:
                     if value.array.dtype.kind == "c" if isinstance(value, Tensor) else value.__class__ not in _REAL:
                         _refuse_complex(name, function, args, kwargs)
                         break
-            if kwargs and other_names:
-                _rename(name, other_names, kwargs)
+            if kwargs:
+                if other_names:
+                    _rename(name, other_names, kwargs)
+                for option in option_names:
+                    if option in kwargs and kwargs[option].__class__ is not bool:
+                        check_options(options, args, kwargs)
+            if len(args) > first:
+                for value in args[first:]:
+                    if value.__class__ is not bool:
+                        check_options(options, args, kwargs)
             if watchers:
                 return _watched(name, function, args, kwargs)
             return function(*args, **kwargs) if kwargs else function(*args)

@@ -9,6 +9,7 @@ from typing import Any
 
 from ...core.graph.modes import modes
 from ...core.tensor.tensor import Tensor
+from ...ops.table.arguments import ChecksOptions
 from ..hyperparameters import ParamGroup, number
 from ..optimizer import Optimizer
 
@@ -41,7 +42,7 @@ def replayed(step: Callable[..., None]) -> Callable[..., None]:
     return in_each_call
 
 
-class LRScheduler:
+class LRScheduler(ChecksOptions):
     """The base class: ``step()``, called after each epoch or batch, sets the ``lr`` of every group to ``get_lr()``.
 
     Raises:

@@ -201,6 +201,49 @@ def test_a_module_written_to_a_folder_can_be_imported(tmp_path, monkeypatch):
     assert rg.equal(Written()(x)["q"], traced(x)["q"])
 
 
+class _Leaves(fx.Tracer):
+    def is_leaf_module(self, m, module_qualified_name):
+        return True
+
+
+def _nested():
+    """Return a GraphModule that calls another one."""
+    outer = nn.Module()
+    outer.inner = fx.symbolic_trace(nn.Sequential(nn.ReLU()))
+    outer.forward = lambda x: outer.inner(x) + 1
+    return fx.GraphModule(outer, _Leaves().trace(outer))
+
+
+def test_a_graph_module_prints_its_code_and_that_of_its_submodules(capsys):
+    module = _nested()
+    body = "\n    inner = self.inner(x);  x = None\n    add = inner + 1;  inner = None\n    return add\n"
+    assert str(module).startswith("GraphModule(\n  (inner): Sequential(\n    (0): ReLU()\n  )\n)\n")
+    assert body in str(module)
+    assert str(module).endswith("\n# To see more debug info, please use `graph_module.print_readable()`")
+    text = module.print_readable()
+    assert capsys.readouterr().out == text + "\n"
+    assert module.print_readable(print_output=False) == text
+    assert capsys.readouterr().out == ""
+    first, second = text.split("\n\n")
+    indented = body.rstrip().replace("\n", "\n    ")
+    assert first == f"class GraphModule(retrograd.nn.Module):\n    def forward(self, x):{indented}"
+    assert second.startswith("    class Sequential(retrograd.nn.Module):\n        def forward(self, input")
+    assert second.endswith('\n            _0 = getattr(self, "0")(input_1);  input_1 = None\n            return _0\n')
+
+
+def test_submodules_of_a_graph_module_are_added_and_removed_by_path():
+    module = _nested()
+    module.number = 3
+    assert module.add_submodule("a.b.c", nn.Tanh())
+    assert module.add_submodule("inner.0.x", nn.Tanh())
+    assert not module.add_submodule("number.x", nn.Tanh())
+    assert not any(map(module.delete_submodule, ("a.b.d", "z.b", "number")))
+    assert module.delete_submodule("a.b.c")
+    assert [name for name, _ in module.named_modules()] == ["", "inner", "inner.0", "inner.0.x", "a", "a.b"]
+    module.delete_all_unused_submodules()
+    assert [name for name, _ in module.named_modules()] == ["", "inner", "inner.0", "inner.0.x"]
+
+
 def test_an_interpreter_runs_the_graph_and_a_transformer_builds_another():
     class Swap(fx.Transformer):
         def call_function(self, target, args, kwargs):

@@ -31,7 +31,7 @@ BLOCK = 48  # rows or columns in a block of the result: a multiple of the tile s
 SMALL = 1_000_000  # maximum number of multiplications for which OpenBLAS does not pack
 THIN, SKINNY = 32, 128  # smaller side of the result: up to THIN packing is never worthwhile, up to SKINNY sometimes
 # Tiles read a factor without packing if the part that is multiplied at once, up to ``DEEP`` bytes of each column, has
-# at most ``UNPACKED`` bytes (``tiles/packed_products.py``).
+# at most ``UNPACKED`` bytes.
 UNPACKED, DEEP = 3 << 18, 1536
 LIGHT = 10_000  # skinny results are packed only for more multiplications per element along the longer axis
 TILED = 1 << 23  # register tiles of shared packed factors are used for more multiplications

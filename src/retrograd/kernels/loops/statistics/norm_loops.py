@@ -19,6 +19,12 @@ _SMALL = 1e-30
 TOGETHER = 8  # rows whose contributions to the gradients of weight and bias are summed in single precision
 
 
+@njit(inline="always", error_model="numpy")
+def _rstd(squares: float, count: int, eps: float) -> float:
+    """1 / standard deviation, from the sum of squared deviations."""
+    return 1.0 / np.sqrt(squares / count + eps)
+
+
 @njit(inline="always")
 def _standardize(x: np.ndarray, m: int, r: float, out: np.ndarray) -> None:
     """``(x - m) * r`` for a mean m and r = 1 / standard deviation."""
@@ -264,7 +270,7 @@ def group_norm(
     for row in range(start, stop):
         flat = x[row].reshape(count)
         m = _sum(flat) / count
-        r = 1.0 / np.sqrt(_sum_of_squares(flat, m) / count + eps)
+        r = _rstd(_sum_of_squares(flat, m), count, eps)
         mean[row] = m
         rstd[row] = r
         weights, biases = w[row % len(w)], b[row % len(w)]
@@ -366,7 +372,7 @@ def channel_norm(
     stop: int,
 ) -> None:
     for c in range(start, stop):
-        r = 1.0 / np.sqrt(squares[c] / (x.shape[0] * x.shape[2]) + eps)
+        r = _rstd(squares[c], x.shape[0] * x.shape[2], eps)
         mean[c], rstd[c] = moments[c], r
         for n in range(len(x)):
             _normalized(x[n, c], moments[c], r * w[c], b[c], out[n, c])
@@ -391,7 +397,7 @@ def channel_norm_max(
     plane = np.empty(x.shape[2], x.dtype)
     lines = plane.reshape(2 * out.shape[2], 2 * out.shape[3])
     for c in range(start, stop):
-        r = 1.0 / np.sqrt(squares[c] / (x.shape[0] * x.shape[2]) + eps)
+        r = _rstd(squares[c], x.shape[0] * x.shape[2], eps)
         mean[c], rstd[c] = moments[c], r
         for n in range(len(x)):
             _normalized(x[n, c], moments[c], r * w[c], b[c], plane)

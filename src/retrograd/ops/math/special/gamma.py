@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ....core.arrays import Array
+from ....core.arrays.dtypes import limits
 from ....core.graph.primitive import Primitive, apply, apply1, apply2, operand
 from ....core.tensor.tensor import Tensor
 from ....kernels.loops.elements.elementwise import special
@@ -41,7 +42,8 @@ _gammaln = from_library("gammaln")
 
 @special("lgamma")
 def _lgamma(x: Array) -> Array:
-    return _gammaln(np.maximum(x, np.finfo(getattr(x, "dtype", float)).min))  # at -inf SciPy's result is -inf, not inf
+    lowest = -limits(np.dtype(getattr(x, "dtype", float))).max
+    return _gammaln(np.maximum(x, lowest))  # at -inf SciPy's result is -inf, not inf
 
 
 _digamma = special("digamma")(from_library("digamma"))

@@ -24,7 +24,7 @@ from ....core.arrays import Array
 from ....core.arrays.adjacent import like_slices
 from ....core.arrays.bfloat16 import wide
 from ....core.arrays.devices import array_module
-from ....core.arrays.dtypes import FLOATING, bool_, conversion_advice, float32
+from ....core.arrays.dtypes import FLOATING, bool_, conversion_advice, float32, limits
 from ....core.arrays.layout import broadcast_shapes, cast
 from ....core.errors import describe
 from ....core.graph.fitting import unbroadcast
@@ -121,7 +121,7 @@ def _weights(s: Any, first: int | None) -> tuple[Any, Any, Any]:
 
 @cache
 def _lowest(dtype: Any) -> Any:
-    return dtype.type(np.finfo(dtype).min)
+    return dtype.type(-limits(dtype).max)
 
 
 def _onto(function: np.ufunc, s: Any, other: Any) -> Any:

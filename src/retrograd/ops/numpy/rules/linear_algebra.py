@@ -9,6 +9,7 @@ import numpy as np
 from ...._generated import linalg
 from ...._generated import toplevel as ops
 from ....core.arrays.devices import all_examples
+from ....core.arrays.dtypes import precision
 from ....core.tensor.tensor import Tensor
 from ...linear.decompositions.spectral import EigResult
 from ..arguments import Rules, alike, flat, floating, only, tensor, tensors
@@ -89,8 +90,8 @@ def _qr(a: object, mode: Literal["reduced", "complete", "r"] = "reduced") -> Ten
 def _lstsq(a: object, b: object, rcond: float | None = None) -> tuple[Tensor, Tensor, int, Tensor]:
     x, y = _matrices(a, b)
     rows, columns = x.shape
-    precision = float(np.finfo(x.dtype).eps) * (max(rows, columns) if rcond is None else 1)
-    cutoff = precision if rcond is None or rcond < 0 else rcond
+    smallest = precision(x.array.dtype) * (max(rows, columns) if rcond is None else 1)
+    cutoff = smallest if rcond is None or rcond < 0 else rcond
     solution = ops.matmul(linalg.pinv(x, rtol=cutoff), y)
     values = linalg.svdvals(x)
     rank = int((values.array > cutoff * values.array.max(initial=0)).sum())
@@ -164,9 +165,9 @@ RULES: Rules = {
     "einsum": _einsum,
     "cross": _cross,
     "trace": _trace,
-    "linalg.norm": lambda x, ord=None, axis=None, keepdims=False: linalg.norm(_matrix(x), ord, axis, keepdims),
+    "linalg.norm": lambda x, ord=None, axis=None, keepdims=False: linalg.norm(_matrix(x), ord, axis, keepdim=keepdims),
     "linalg.vector_norm": lambda x, /, *, axis=None, keepdims=False, ord=2: linalg.vector_norm(
-        _matrix(x), ord, axis, keepdims
+        _matrix(x), ord, axis, keepdim=keepdims
     ),
     "linalg.matrix_norm": lambda x, /, *, keepdims=False, ord="fro": linalg.matrix_norm(
         _matrix(x), ord, keepdim=keepdims

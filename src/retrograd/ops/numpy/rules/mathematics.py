@@ -10,6 +10,7 @@ import numpy as np
 from ...._generated import functional
 from ...._generated import toplevel as ops
 from ....core.arrays.devices import array_module
+from ....core.arrays.dtypes import precision
 from ....core.graph.primitive import ZEROS, apply1
 from ....core.tensor.tensor import Tensor, new_tensor
 from ...table.arguments import dimension
@@ -197,7 +198,7 @@ def _real_if_close(a: object, tol: float = 100) -> Tensor:
     x = tensor(a)
     if x.dtype.kind != "c":
         return x
-    bound = tol * float(np.finfo(x.dtype).eps) if tol > 1 else tol
+    bound = tol * precision(x.array.dtype) if tol > 1 else tol
     return ops.real(x) if bool((abs(x.array.imag) < bound).all()) else x
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from ...._generated import functional, linalg
 from ...._generated import toplevel as ops
 from ....core.arrays.devices import all_examples
+from ....core.arrays.dtypes import precision
 from ....core.errors import describe
 from ....core.tensor.tensor import Tensor
 from ..arguments import Rules, alike, axes_of, doubles, flat, floating, in_double, only, tensor, tensors
@@ -130,8 +131,8 @@ def _polyfit(
         rows = rows * weights[:, None]
         values = values * (weights[:, None] if values.ndim == 2 else weights)
     scale = ops.sqrt((rows * rows).sum(0))
-    precision = len(places) * float(np.finfo(places.dtype).eps) if rcond is None else rcond
-    found = ops.matmul(linalg.pinv(rows / scale, rtol=precision), values)
+    cutoff = len(places) * precision(places.array.dtype) if rcond is None else rcond
+    found = ops.matmul(linalg.pinv(rows / scale, rtol=cutoff), values)
     return found / (scale[:, None] if values.ndim == 2 else scale)
 
 

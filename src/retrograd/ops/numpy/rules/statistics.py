@@ -21,11 +21,14 @@ from .selection import truth
 
 
 def reduced(a: object, axis: object, keepdims: bool) -> tuple[Tensor, Any, bool]:
-    """Return the operand and arguments of a reduction; ``axis=()`` reduces a new axis of length 1."""
+    """Return the operand and arguments of a reduction; ``axis=()`` reduces a new axis of length 1.
+
+    ``keepdims`` may be an integer, as in NumPy.
+    """
     x = tensor(a)
     if isinstance(axis, (tuple, list)) and not axis:
         return ops.unsqueeze(x, 0), 0, False
-    return x, axis, keepdims
+    return x, axis, bool(keepdims) if isinstance(keepdims, int) else keepdims
 
 
 def _among(x: Tensor, where: object, fill: object) -> Tensor:
