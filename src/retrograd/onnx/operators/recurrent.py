@@ -112,8 +112,11 @@ def _layer(
     return (y, *ends)[: at.outputs] if at.outputs > 1 else y
 
 
-def _rows(x: Tensor, order: list[int], hidden: int) -> Tensor:
-    return rg.cat([x[place * hidden : (place + 1) * hidden] for place in order])
+def _reordered(order: list[int], hidden: int, wx: Tensor, wh: Tensor, bias: Tensor | None) -> list[Tensor]:
+    """Return weights and both halves of the bias with the gates in the order of this package's layer."""
+    count = len(order) * hidden
+    parts = [wx, wh] if bias is None else [wx, wh, bias[:count], bias[count:]]
+    return [rg.cat([x[place * hidden : (place + 1) * hidden] for place in order]) for x in parts]
 
 
 def _plain(at: Attributes, default: list[str]) -> bool:
@@ -148,10 +151,7 @@ def lstm(
     def run_layer(inputs: Tensor, start: tuple[Tensor, ...], wx: Tensor, wh: Tensor, bias: Tensor | None) -> Any:
         if peepholes is not None or at("input_forget", 0) or not _plain(at, default):
             return None
-        order = [0, 2, 3, 1]  # from input, output, forget, cell to the gate order of this package's layer
-        parts = [_rows(wx, order, hidden), _rows(wh, order, hidden)]
-        if bias is not None:
-            parts += [_rows(bias[: 4 * hidden], order, hidden), _rows(bias[4 * hidden :], order, hidden)]
+        parts = _reordered([0, 2, 3, 1], hidden, wx, wh, bias)  # ONNX has input, output, forget, cell
         states = [state.unsqueeze(0) for state in start]
         y, last, cell = rg.lstm(inputs, states, parts, bias is not None, 1, 0.0, False, False, False)
         return y, (last[0], cell[0])
@@ -186,10 +186,7 @@ def gru(
     def run_layer(inputs: Tensor, start: tuple[Tensor, ...], wx: Tensor, wh: Tensor, bias: Tensor | None) -> Any:
         if not at("linear_before_reset", 0) or not _plain(at, default):
             return None
-        order = [1, 0, 2]
-        parts = [_rows(wx, order, hidden), _rows(wh, order, hidden)]
-        if bias is not None:
-            parts += [_rows(bias[: 3 * hidden], order, hidden), _rows(bias[3 * hidden :], order, hidden)]
+        parts = _reordered([1, 0, 2], hidden, wx, wh, bias)
         y, last = rg.gru(inputs, start[0].unsqueeze(0), parts, bias is not None, 1, 0.0, False, False, False)
         return y, (last[0],)
 

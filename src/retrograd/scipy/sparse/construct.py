@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -31,8 +32,12 @@ def _is_ours(values: MatrixLike) -> bool:
     return isinstance(values, (SparseArray, SparseTensor, Tensor))
 
 
-def _assembled(function: Callable[[ScipyMatrix], ScipyMatrix], blocks: MatrixLike) -> SparseArray:
+def _assembled(
+    function: Callable[..., ScipyMatrix], blocks: MatrixLike, format: Format | None
+) -> SparseArray | ScipyMatrix:
     """Apply a function of SciPy that assembles nested lists of sparse arrays."""
+    if not _is_ours(blocks):
+        return function(blocks, format=format)
     values: list[Tensor] = []
     count = 0
 
@@ -50,7 +55,7 @@ def _assembled(function: Callable[[ScipyMatrix], ScipyMatrix], blocks: MatrixLik
     pattern = function(numbered(blocks))
     dtype = np.result_type(*[x.dtype.dtype for x in values])
     data = ops.cat([x.astype(dtype, copy=False) for x in values])
-    return gathered(pattern, data, isinstance(pattern, sparse().spmatrix))
+    return _as_format(gathered(pattern, data, isinstance(pattern, sparse().spmatrix)), format)
 
 
 def _as_format(array: SparseArray, format: Format | None) -> SparseArray:
@@ -64,9 +69,7 @@ def hstack(blocks: Sequence[MatrixLike], format: Format | None = None) -> Sparse
     tensor([[1., 0., 1.],
             [0., 1., 1.]])
     """
-    if not _is_ours(blocks):
-        return sparse().hstack(blocks, format)
-    return _as_format(_assembled(sparse().hstack, blocks), format)
+    return _assembled(sparse().hstack, blocks, format)
 
 
 def vstack(blocks: Sequence[MatrixLike], format: Format | None = None) -> SparseArray | ScipyMatrix:
@@ -77,9 +80,7 @@ def vstack(blocks: Sequence[MatrixLike], format: Format | None = None) -> Sparse
             [0., 1.],
             [1., 1.]])
     """
-    if not _is_ours(blocks):
-        return sparse().vstack(blocks, format)
-    return _as_format(_assembled(sparse().vstack, blocks), format)
+    return _assembled(sparse().vstack, blocks, format)
 
 
 def block_array(blocks: Sequence[Sequence[MatrixLike]], *, format: Format | None = None) -> SparseArray | ScipyMatrix:
@@ -89,9 +90,7 @@ def block_array(blocks: Sequence[Sequence[MatrixLike]], *, format: Format | None
     tensor([[1., 1., 0.],
             [0., 0., 2.]])
     """
-    if not _is_ours(blocks):
-        return sparse().block_array(blocks, format=format)
-    return _as_format(_assembled(sparse().block_array, blocks), format)
+    return _assembled(sparse().block_array, blocks, format)
 
 
 def bmat(blocks: Sequence[Sequence[MatrixLike]], format: Format | None = None) -> SparseArray | ScipyMatrix:
@@ -101,9 +100,7 @@ def bmat(blocks: Sequence[Sequence[MatrixLike]], format: Format | None = None) -
     tensor([[1., 1., 0.],
             [0., 0., 2.]])
     """
-    if not _is_ours(blocks):
-        return sparse().bmat(blocks, format)
-    return _as_format(_assembled(sparse().bmat, blocks), format)
+    return _assembled(sparse().bmat, blocks, format)
 
 
 def block_diag(mats: Sequence[MatrixLike], format: Format | None = None) -> SparseArray | ScipyMatrix:
@@ -113,9 +110,7 @@ def block_diag(mats: Sequence[MatrixLike], format: Format | None = None) -> Spar
     tensor([[1., 1., 0.],
             [0., 0., 2.]])
     """
-    if not _is_ours(mats):
-        return sparse().block_diag(mats, format)
-    return _as_format(_assembled(sparse().block_diag, mats), format)
+    return _assembled(sparse().block_diag, mats, format)
 
 
 def tril(A: MatrixLike, k: int = 0, format: Format | None = None) -> SparseArray | ScipyMatrix:
@@ -125,9 +120,7 @@ def tril(A: MatrixLike, k: int = 0, format: Format | None = None) -> SparseArray
     tensor([[1., 0.],
             [1., 1.]])
     """
-    return (
-        _as_format(_assembled(lambda a: sparse().tril(a, k), A), format) if _is_ours(A) else sparse().tril(A, k, format)
-    )
+    return _assembled(partial(sparse().tril, k=k), A, format)
 
 
 def triu(A: MatrixLike, k: int = 0, format: Format | None = None) -> SparseArray | ScipyMatrix:
@@ -137,9 +130,7 @@ def triu(A: MatrixLike, k: int = 0, format: Format | None = None) -> SparseArray
     tensor([[1., 1.],
             [0., 1.]])
     """
-    return (
-        _as_format(_assembled(lambda a: sparse().triu(a, k), A), format) if _is_ours(A) else sparse().triu(A, k, format)
-    )
+    return _assembled(partial(sparse().triu, k=k), A, format)
 
 
 def diags_array(
