@@ -272,7 +272,7 @@ def moved(case: Case) -> float:
         return math.nan
     for p in main.parameters:
         start = main.start.get(id(p))
-        if start is None or p.array.ndim < 2 and len(main.parameters) > 1:
+        if start is None or not p._requires or p.array.ndim < 2 and len(main.parameters) > 1:
             continue
         norm = float(np.linalg.norm(start))
         move = float(np.linalg.norm(p.array - start))
@@ -309,7 +309,7 @@ def learning_rate_too_low(case: Case) -> Found | None:
     if program is None:
         return None
     plain: list[float] = []
-    most = max(_FEW, case.budget.share(5, STEPS))
+    most = max(_FEW, case.budget.share(6, STEPS))
     factors = _larger(moved(case))
     if case.stuck and isinstance(main.optimizer, SGD):  # gradients may be small at first
         factors += [x for more in (300, 1e3, 3e3, 1e4) if (x := factors[0] * more) * _rate(case) < 1.01]
@@ -318,7 +318,7 @@ def learning_rate_too_low(case: Case) -> Found | None:
         fixed = train(case.run, program, NOTHING, NOTHING, {"lr": factor}, "", edit, case.budget, most=most)
         if math.isfinite(fixed[-1]) and fixed[-1] < fixed[0] - (0.5 if crawls else 0.2) * abs(fixed[0]):
             plain = plain or train(case.run, program, NOTHING, NOTHING, {}, "", Edit(""), case.budget, most=most)
-            if not untrained and plain[-1] < plain[0] - 0.05 * abs(plain[0]):
+            if len(plain) < len(fixed) or not untrained and plain[-1] < plain[0] - 0.05 * abs(plain[0]):
                 return None
             if not fixed[-1] < plain[-1] - 0.2 * abs(fixed[0]):
                 continue
