@@ -309,7 +309,7 @@ def learning_rate_too_low(case: Case) -> Found | None:
     if program is None:
         return None
     plain: list[float] = []
-    most = max(_FEW, case.budget.share(6, STEPS))
+    most = max(_FEW, case.budget.share(5, STEPS))
     factors = _larger(moved(case))
     if case.stuck and isinstance(main.optimizer, SGD):  # gradients may be small at first
         factors += [x for more in (300, 1e3, 3e3, 1e4) if (x := factors[0] * more) * _rate(case) < 1.01]
