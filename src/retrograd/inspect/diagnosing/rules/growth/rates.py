@@ -318,7 +318,7 @@ def learning_rate_too_low(case: Case) -> Found | None:
         fixed = train(case.run, program, NOTHING, NOTHING, {"lr": factor}, "", edit, case.budget, most=most)
         if math.isfinite(fixed[-1]) and fixed[-1] < fixed[0] - (0.5 if crawls else 0.2) * abs(fixed[0]):
             plain = plain or train(case.run, program, NOTHING, NOTHING, {}, "", Edit(""), case.budget, most=most)
-            if len(plain) < len(fixed) or not untrained and plain[-1] < plain[0] - 0.05 * abs(plain[0]):
+            if not untrained and plain[-1] < plain[0] - 0.05 * abs(plain[0]):
                 return None
             if not fixed[-1] < plain[-1] - 0.2 * abs(fixed[0]):
                 continue
