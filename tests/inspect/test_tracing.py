@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import json
+import sys
 import threading
 import weakref
 from pathlib import Path
@@ -52,6 +54,21 @@ def step(model, x):
     loss = model(x).square().mean()  # the loss
     loss.backward()
     return loss
+
+
+def test_the_text_of_a_line_is_that_of_a_module_that_was_edited_and_reloaded(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    path = tmp_path / "edited_module.py"
+    codes = []
+    for text in ("def f(x):\n    return x.sin()\n", "def f(x):\n    # a comment\n    return x.cos()\n"):
+        path.write_text(text)
+        sys.modules.pop("edited_module", None)
+        module = importlib.import_module("edited_module")
+        with inspect.trace() as t:
+            module.f(rg.ones(2))
+        codes.append(t.records[-1].code)
+    assert codes == ["return x.sin()", "return x.cos()"]
 
 
 def test_lines_and_modules_are_those_of_the_program():

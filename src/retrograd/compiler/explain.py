@@ -128,12 +128,12 @@ def _describe_inputs(inputs: Iterable[tuple[Value, Source]]) -> str:
 
 def _instruction_lines(instructions: Sequence[Instruction], costs: dict[int, float]) -> list[str]:
     out: list[str] = []
-    site = None
+    site = ""
     for step in instructions:
-        where = None if step.site is None else str(step.site)
+        where = "no line of the program:" if step.site is None else f"{step.site}: {step.site.code}"
         if where != site:
             site = where
-            out.append(f"{where}: {step.site.code if step.site is not None else ''}")
+            out.append(where)
         cost = f"{1e6 * costs[id(step)]:9.1f} us  " if id(step) in costs else ""
         backward = "backward of " if step.backward else ""
         made = ", ".join(f"{_value_name(v)} {v.describe()}" for v in step.outs)

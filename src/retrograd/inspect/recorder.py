@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import math
 import sys
 import threading
@@ -64,6 +65,7 @@ class Recorder(Observer):
     accounts = True  # whether the observer accounts for saved memory
 
     def __init__(self, keep: str | None = None) -> None:
+        linecache.checkcache()  # the program may have edited and reloaded a module since its lines were last read
         self.keep = keep
         self.records: list[Record] = []
         self.count = 0  # the number of all records, including deleted ones

@@ -168,6 +168,13 @@ def test_profile_lists_lines_and_writes_a_page(script, capsys):
     assert "<!doctype html>" in Path("flame.html").read_text().lower()
 
 
+@pytest.mark.slow
+def test_a_profile_does_not_measure_the_start_of_the_command(script):
+    command = [sys.executable, "-m", "retrograd", "profile", script("import torch\ntorch.ones(3).exp()\n")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert "exp" in done.stdout and "<frozen" not in done.stdout, done.stdout + done.stderr
+
+
 def run(*args: str) -> "subprocess.CompletedProcess[str]":
     """Run the command in a process of its own: it installs Retrograd as torch."""
     return subprocess.run([sys.executable, "-m", "retrograd", "run", *args], capture_output=True, text=True)

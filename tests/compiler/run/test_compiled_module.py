@@ -198,6 +198,7 @@ def test_a_function_says_why_it_is_traced_again():
         assert reason(rg.ones(3)) == "" == reason(rg.ones(3))
         assert reason(rg.ones(1)).endswith("f> is traced again: x: its shape is (1,), it was (3,)")
         assert "x: its dtype is float64, it was float32" in reason(rg.ones(3, dtype=rg.float64))
+        assert "x: its strides are (8,), they were (4,)" in reason(rg.ones(3, 2)[:, 0])
         assert "x: a ndarray, it was a Tensor" in reason(np.ones(3))
         assert "options['a']" not in reason(rg.ones(3), options={"a": 1})  # other arguments altogether
         assert "options['a']: 2, it was 1" in reason(rg.ones(3), options={"a": 2})

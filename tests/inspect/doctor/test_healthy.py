@@ -10,6 +10,36 @@ from tests.inspect.doctor.more_healthy import MORE
 from tests.inspect.doctor.programs import CLASSIFIER, HEAD, UPDATE
 
 HEALTHY = {
+    "adversarial examples by a pass of the same helper": """
+model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 4))
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+def propagate(x, y):
+    loss = F.cross_entropy(model(x), y)
+    loss.backward()
+for step in range(40):
+    x = torch.randn(64, 8)
+    y, noise = x[:, :4].argmax(1), torch.zeros(64, 8, requires_grad=True)
+    propagate(x + noise, y)
+    optimizer.zero_grad()
+    propagate(x + 0.05 * noise.grad.sign(), y)
+    optimizer.step()
+""",
+    "gradients of half precision that are assigned to master weights": """
+model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 4)).bfloat16()
+masters = [p.detach().float().requires_grad_() for p in model.parameters()]
+optimizer = torch.optim.Adam(masters, lr=1e-2)
+for step in range(40):
+    x = torch.randn(64, 8).bfloat16()
+    loss = F.cross_entropy(model(x), x[:, :4].float().argmax(1))
+    model.zero_grad()
+    loss.backward()
+    for master, p in zip(masters, model.parameters()):
+        master.grad = p.grad.float()
+    optimizer.step()
+    with torch.no_grad():
+        for master, p in zip(masters, model.parameters()):
+            p.copy_(master)
+""",
     "a GAN": """
 G = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 2))
 D = nn.Sequential(nn.Linear(2, 16), nn.LeakyReLU(0.2), nn.Linear(16, 1))

@@ -187,3 +187,59 @@ for step in range(12):
     optimizer.step()
 """
     assert examined(HEAD + text, tmp_path / "train.py").findings == []
+
+
+HALVES = {
+    "labels-unrelated": ("x = x[torch.randperm(256)]", "pass"),
+    "unnormalized-input": ("x = 90 + 15 * x", "pass"),
+    "constant-init": ("pass", "for p in model.parameters(): nn.init.constant_(p, 0.1 * (p.ndim > 1))"),
+    "vanishing-gradient": (
+        "pass",
+        "model = nn.Sequential(*[m for _ in range(12) for m in (nn.Linear(16, 16), nn.Sigmoid())], nn.Linear(16, 4))",
+    ),
+}
+HALF_LOOP = """
+x = torch.randn(256, 1, 4, 4)
+y = (x.flatten(1) @ torch.randn(16, 4)).argmax(1)
+{data}
+model = nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(128, 4))
+{start}
+if {sigmoid}:
+    x = x.flatten(1)
+if {whole}:
+    x, model = x.bfloat16(), model.bfloat16()
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+for step in range(60):
+    rows = slice(64 * step % 256, 64 * step % 256 + 64)
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled={auto}):
+        loss = F.cross_entropy(model(x[rows]), y[rows])
+{update}
+"""
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["bfloat16", "autocast"])
+@pytest.mark.parametrize("name", HALVES)
+def test_a_cause_is_found_in_half_precision_as_well(name: str, whole: bool, tmp_path: Path) -> None:
+    data, start = HALVES[name]
+    sigmoid = name == "vanishing-gradient"
+    text = HALF_LOOP.format(data=data, start=start, sigmoid=sigmoid, whole=whole, auto=not whole, update=UPDATE)
+    d = examined(HEAD + text, tmp_path / "train.py")
+    assert [x.kind for x in d.findings[:1]] == [name], str(d)
+
+
+def test_frozen_parameters_do_not_count_as_parameters_that_a_low_rate_does_not_move(tmp_path: Path) -> None:
+    text = """
+rnn, mid, head = nn.GRU(4, 24, batch_first=True), nn.Linear(24, 24), nn.Linear(24, 4)
+for p in [*rnn.parameters(), *mid.parameters()]:
+    p.requires_grad_(False)
+optimizer = torch.optim.Adam([*rnn.parameters(), *mid.parameters(), *head.parameters()], lr=1e-2)
+x = torch.randn(256, 4, 4)
+y = (x.flatten(1) @ torch.randn(16, 4)).argmax(1)
+for step in range(60):
+    rows = slice(64 * step % 256, 64 * step % 256 + 64)
+    loss = F.cross_entropy(head(torch.relu(mid(rnn(x[rows])[0][:, -1]))), y[rows])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+    assert examined(HEAD + text, tmp_path / "train.py").findings == []

@@ -194,7 +194,7 @@ def a_function_that_returns_none():
 # Zero
 
 
-@asked("all 4,096 inputs of relu at HERE are negative for every example")
+@asked("all 4,096 inputs of relu at HERE are negative")
 def a_dead_layer():
     body, head = nn.Linear(8, 64), nn.Linear(64, 1)
     with rg.no_grad():
@@ -262,6 +262,67 @@ def rounded_outputs():
 def clamped_outputs():
     x = rg.tensor([1.5, 2.5], requires_grad=True)
     return x.clamp(0, 1).sum(), x
+
+
+@asked("all inputs of clamp at HERE that receive a gradient lie outside its bounds")
+def clamped_outputs_of_which_some_are_not_read():
+    x = rg.tensor([0.5, 2.5], requires_grad=True)
+    return (x.clamp(0, 1) * rg.tensor([0.0, 1.0])).sum(), x
+
+
+@asked("the probabilities of log_softmax at HERE round to 0 and 1")
+def certain_log_probabilities():
+    x = rg.tensor([[1000.0, 0.0]], requires_grad=True)
+    return F.nll_loss(x.log_softmax(1), rg.tensor([0])), x
+
+
+@asked("batch_norm at HERE multiplies by w, a constant, which is all 0")
+def a_normalization_with_a_scale_of_zeros():
+    x = rg.randn(3, 4, requires_grad=True)
+    return F.batch_norm(x, None, None, rg.zeros(4), training=True).exp().sum(), x
+
+
+@asked("all inputs of norm at HERE are 0, where its derivative is 0")
+def a_norm_of_zeros():
+    x = rg.zeros(3, requires_grad=True)
+    return x.norm(), x
+
+
+@asked("the class weights of all targets of cross_entropy at HERE are 0")
+def classes_without_a_weight():
+    x = rg.randn(2, 3, requires_grad=True)
+    return F.cross_entropy(x, rg.tensor([1, 1]), weight=rg.tensor([1.0, 0.0, 1.0]), reduction="sum"), x
+
+
+@asked("the derivative of gelu at HERE is 0 at all inputs, from -502 to -501")
+def an_activation_that_underflows():
+    x = rg.tensor([-1.0, -2.0], requires_grad=True)
+    return F.gelu(x - 500).sum(), x
+
+
+@asked("mul at HERE multiplies by y, a constant, which is 0 where it matters")
+def two_masks_without_a_common_element():
+    x = rg.tensor([1.0, 2.0], requires_grad=True)
+    return (x * rg.tensor([0.0, 1.0]) * rg.tensor([1.0, 0.0])).sum(), x
+
+
+@asked("the other input of maximum at HERE is larger at all elements")
+def a_floor_above_everything():
+    x = rg.randn(3, requires_grad=True)
+    return x.maximum(rg.full((3,), 100.0)).sum(), x
+
+
+@asked("sum at HERE reads no elements")
+def a_sum_of_nothing():
+    x = rg.randn(3, requires_grad=True)
+    return x[:0].sum(), x
+
+
+@asked("not an input of the loss: the inputs are y")
+def a_comparison_that_the_loss_does_not_read():
+    x, y = rg.randn(3, requires_grad=True), rg.randn(3, requires_grad=True)
+    rg.where(x > 0, x, 0 * x)
+    return y.sum(), x
 
 
 @asked("linear at HERE multiplies by w, .*weight, which is all 0")

@@ -105,6 +105,9 @@ def test_the_listing_has_the_programs_lines_with_their_figures(measured, monkeyp
     row = next(line for line in text.splitlines() if line.endswith("# residual"))
     assert re.search(rf"([\d.]+ [mu]s +){{3}}[\d.]+ (B|KiB) +\S+ +{line_of('residual')} +x = x \+ block", row)
     assert __file__ in text and "# the loss" in text and "peak memory " in text
+    monkeypatch.setenv("COLUMNS", "80")
+    first = str(measured).partition("\n\n")[0]
+    assert first.endswith(" kept") and max(map(len, first.splitlines())) <= 80
     assert str(inspect.profile()) == "no operator ran"
 
 

@@ -58,8 +58,18 @@ def test_an_element_of_an_elementwise_operator_names_the_values_at_its_place():
     x = rg.tensor([1.0, -3.0], requires_grad=True)
     y = rg.tensor([2.0, 5.0], requires_grad=True)
     assert events((x * y).sum())["mul"].worked == "gradient of x[1] = 5 = g * other = 1 * 5"
-    summed = events((x * rg.ones(3, 2)).sum())["mul"]
+    summed = events((x + rg.ones(3, 2)).sum())["add"]
     assert summed.worked == "gradient of x[0] = 3, from the sum of 3 elements of g"
+    multiplied = events((x * rg.full((3, 2), 2.0)).sum())["mul"]
+    assert multiplied.worked == "gradient of x[0] = 6, from 3 elements of g"
+
+
+def test_the_formula_of_a_mean_loss_says_that_it_is_divided():
+    x, y = rg.randn(3, requires_grad=True), rg.rand(3)
+    for loss in (F.mse_loss, F.l1_loss, F.huber_loss, F.binary_cross_entropy_with_logits, F.soft_margin_loss):
+        mean, total = (events(loss(x, y, reduction=how) * 1)[loss.__name__].formula for how in ("mean", "sum"))
+        assert mean == f"{total} All divided by n, the number of elements."
+    assert "All divided" not in events(F.cross_entropy(x[None], rg.tensor([1])))["cross_entropy"].formula
 
 
 FORMULAS = {

@@ -32,6 +32,11 @@ def clusters(number, size=32):
     return rg.from_numpy(CENTERS[labels] + random.normal(size=(size, 20)).astype(np.float32)), rg.from_numpy(labels)
 
 
+def halves(number):
+    inputs, labels = clusters(number)
+    return inputs.bfloat16(), labels
+
+
 def mlp(activation=nn.ReLU, width=32):
     layers = nn.Linear(20, width), activation(), nn.Linear(width, width), activation(), nn.Linear(width, 5)
     return nn.Sequential(*layers)
@@ -236,6 +241,10 @@ SICK = {
     "learning rate too large": (mlp, partial(optim.SGD, lr=20.0), {}, "ratio of 4.weight", "lower the learning"),
     "Adam's, too": (mlp, partial(optim.Adam, lr=0.3), {}, "update ratio of 0.weight", "lower the learning rate (0.3)"),
     "learning rate too small": (mlp, partial(optim.SGD, lr=1e-7), {}, "largest update ratio", "raise the learning"),
+    "updates that bfloat16 rounds away": (
+        lambda: mlp().bfloat16(), partial(optim.SGD, lr=1e-7), {"batch": halves},
+        "largest update ratio is 0 over", "raise the learning"
+    ),
     "dead relus": (partial(with_bias, -50.0), sgd, {}, "dead units: 100% of the units of 1", "check the biases"),
     "sigmoids, twenty deep": (partial(stack, nn.Sigmoid, 20), sgd, {}, "vanishing gradients", "normalize between"),
     "weights * 100, tanh": (lambda: multiplied(mlp(nn.Tanh), 100), sgd, {}, "saturated", "scale the initial weights"),

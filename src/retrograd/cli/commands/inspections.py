@@ -253,8 +253,9 @@ def profile_script(options: argparse.Namespace) -> int:
         if options.steps is not None and passes > options.steps:
             raise StoppedError(0)
 
-    with acting_at_backward(at), profile() as p:
-        code = run_script(options.script, options.arguments)
+    p = profile()
+    with acting_at_backward(at):
+        code = run_script(options.script, options.arguments, within=p)
     print(p)
     if options.out is not None:
         p.save(options.out)

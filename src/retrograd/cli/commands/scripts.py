@@ -51,12 +51,20 @@ def check_script(options: argparse.Namespace) -> None:
             print(f"retrograd: note: {note}write it before: retrograd {options.command} {option} ...", file=sys.stderr)
 
 
-def run_script(script: str, arguments: list[str], failed: Callable[[BaseException], object] | None = None) -> int:
-    """Run a script, and return its exit code, even if it calls ``sys.exit``. Its ``import torch`` imports Retrograd."""
+def run_script(
+    script: str,
+    arguments: list[str],
+    failed: Callable[[BaseException], object] | None = None,
+    within: contextlib.AbstractContextManager[object] | None = None,
+) -> int:
+    """Run a script, and return its exit code, even if it calls ``sys.exit``. Its ``import torch`` imports Retrograd.
+
+    ``within`` is entered when the command itself is ready, so that a profile does not measure the command.
+    """
     from retrograd.compat.as_torch import installed_when_imported, run_program
 
     try:
-        with installed_when_imported():
+        with installed_when_imported(), contextlib.nullcontext() if within is None else within:
             return run_program(script, arguments, failed)
     except SystemExit as error:
         if error.code is None or isinstance(error.code, int):

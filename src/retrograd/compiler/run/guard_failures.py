@@ -98,7 +98,8 @@ def _array_differences(array: Array, value: Value) -> Iterator[str]:
     for name in ("shape", "dtype", "strides"):
         now, was = getattr(array, name), getattr(value, name)
         if now != was:
-            yield f"its {name} is {now}, it was {was}"
+            verb = "are {}, they were {}" if name == "strides" else "is {}, it was {}"
+            yield f"its {name} {verb.format(now, was)}"
 
 
 def _flag_difference(now: bool, was: bool) -> Iterator[str]:

@@ -19,7 +19,7 @@ from ..record import Record
 from .findings import JSON, Finding, as_json, figure
 from .probes.replay import Budget
 from .run import Optimized, Run
-from .step_recorder import Array, Call, Source, Step
+from .step_recorder import Array, Call, Source, Step, numbers
 
 if TYPE_CHECKING:
     from .probes.replay import Curves, Edit, Program
@@ -264,7 +264,7 @@ class Case:
         if len(call.inputs) < 2 or not call.record.requires_grad:
             return None
         array = step.array(call.inputs[1]) if self.has_array(step, call.inputs[1]) else None
-        return None if array is None else np.asarray(array)
+        return None if array is None else numbers(array)
 
     @staticmethod
     def has_array(step: Step, source: Source) -> bool:

@@ -9,7 +9,7 @@ from ...core.graph.modes import modes
 from ...core.tensor.tensor import Tensor
 from .creations import Patches, Plain
 from .run import Run
-from .step_recorder import Array
+from .step_recorder import Array, numbers
 
 _MOST = 1 << 20  # the most labels that are stored
 _PAIRS = 1 << 22  # the most bytes of inputs that are stored
@@ -73,6 +73,6 @@ class Labels:
             self._bytes += index.nbytes
         array, self._given, self.looks = self._given, None, _LOOKS if self._bytes < _PAIRS else 0
         if self.looks and isinstance(array, np.ndarray) and len(array) == len(labels):
-            rows = array[:_ROWS].reshape(min(len(array), _ROWS), -1).copy()
+            rows = numbers(array[:_ROWS]).reshape(min(len(array), _ROWS), -1).copy()
             self.run.pairs.append((rows, labels[:_ROWS]))
             self._bytes += rows.nbytes

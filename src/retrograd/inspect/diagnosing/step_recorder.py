@@ -11,6 +11,7 @@ from weakref import ref
 
 import numpy as np
 
+from ...core.arrays.bfloat16 import wide
 from ...core.arrays.devices import backend_of, is_array
 from ...core.arrays.dtypes import FLOATING
 from ...core.graph.modes import modes
@@ -35,7 +36,7 @@ Params: TypeAlias = dict[str, Array]
 _COPIES = frozenset({"cast", "contiguous", "clone", "transfer", "view_copy", "flip", "repeat", "repeat_interleave"})
 SELECTIONS = frozenset({"getitem", "gather", "take_along_dim", "index_select", "take", "masked_select"})
 
-_PRODUCTS = frozenset({"linear", "mm", "matmul", "conv1d", "conv2d", "conv3d"})
+_PRODUCTS = frozenset({"linear", "mm", "matmul", "convolution"})
 _SYMMETRIC = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"})
 LOGARITHMS = frozenset({"log", "log_softmax", "logsigmoid", "log1p"})
 _LEAST_SCALE = 1024.0  # the least factor of a loss that counts as the scale of a GradScaler
@@ -227,6 +228,10 @@ class Step:
         if source.call >= 0:
             return self.calls[source.call].outputs[source.output]
         return source.value if source.leaf is None else source.leaf.array
+
+    def numbers(self, source: Source) -> np.ndarray:
+        """Return the array of a source, bfloat16 as float32."""
+        return numbers(self.array(source))
 
     def below(self, source: Source, through_cuts: bool = False) -> set[int]:
         """Return the indices of the calls that a value depends on, without those behind cuts and constants."""
@@ -547,6 +552,12 @@ def start_of(array: Array) -> int:
     """Return the address of an array's memory, or the ``id`` of an array that is not NumPy's."""
     interface = getattr(array, "__array_interface__", None)
     return int(interface["data"][0]) if interface else id(array)
+
+
+def numbers(array: Array) -> np.ndarray:
+    """Return an array with bfloat16 as float32: NumPy would compute its mean and standard deviation in bfloat16."""
+    found: np.ndarray = np.asarray(wide(array))
+    return found
 
 
 def has_gradient(p: Tensor) -> bool:

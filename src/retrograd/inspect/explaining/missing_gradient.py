@@ -16,6 +16,8 @@ from .labels import call_of, name_of
 
 LISTED = 4
 
+_DETACHING = ("detach", "detach_")
+
 # Operators that copy values into a new Tensor.
 _COPIES = {"tensor", "as_tensor", "asarray", "from_numpy", "Tensor"}
 
@@ -64,11 +66,15 @@ class _ValueHistory:
         return self.source is not None and x.source is self.source
 
     def text(self) -> list[str]:
-        """Return where the path to the loss is cut; if there is no path, where the values left the graph."""
-        on_the_way = [text for step in self.read if id(step) in self.above and (text := self._cut(step))]
-        if on_the_way:
-            return on_the_way
-        return [text for step in self.read if (text := self._cut(step))]
+        """Return where the path to the loss is cut; else where numbers left the graph that the loss may depend on."""
+        used = {id(x.source) for step in self.read for x in (step.inputs if isinstance(step, Record) else (step,))}
+        left = [one for one in self.read if isinstance(one, Departure)]
+        left = [one for one in left if one.how not in _DETACHING or id(one) not in used]  # NumPy may read the rest
+        numbers = {id(step) for one in left for step in _ancestors(one)}
+        for path in (self.above, numbers):
+            if found := [text for step in self.read if id(step) in path and (text := self._cut(step))]:
+                return found
+        return []
 
     def _cut(self, step: Record | Departure) -> str:
         if isinstance(step, Departure):
@@ -104,7 +110,7 @@ def _ancestors(source: Record | Departure | None) -> Iterator[Record | Departure
 
 
 def _of_departure(step: Departure) -> str:
-    if step.how in ("detach", "detach_"):
+    if step.how in _DETACHING:
         return f"detached at {step.site}"
     by = f"by {step.how}() " if f"{step.how}(" in step.code else ""
     return f"its values left the graph {by}at {step.site}: Python and NumPy numbers have no gradient"

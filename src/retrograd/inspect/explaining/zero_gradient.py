@@ -10,19 +10,22 @@ from ...core.graph.nodes import Node
 from ...core.tensor.tensor import Tensor
 from ...func.forward import jvp_through
 from ..statistics import statistics
-from ..stepping.rule_source import rule_source, user_function, values_read
+from ..stepping.rule_source import names_read, rule_source, source_of, user_function, values_read
 from .flow import Flow, PathObserver
 from .labels import call_of, counted, name_of
 
 MAX_REASONS = 4  # the most operators listed as places where a gradient became zero
+_ARRIVES = " that receive a gradient"
 
-_RECTIFIERS = {"relu", "relu6", "threshold"}
-_BOUNDED = {"clamp", "clamp_min", "clamp_max", "clip", "hardtanh", "hardsigmoid", "relu6", "maximum", "minimum"}
+_RECTIFIERS = {"relu", "threshold"}
+_BOUNDED = {"clamp", "clamp_min", "clamp_max", "hardtanh", "hardsigmoid"}
+_CHOOSING = {"maximum": "larger", "minimum": "smaller"}
 _SATURATING = {"sigmoid": (0, 1), "tanh": (-1, 1), "softmax": (0, 1)}
-_READING = {"getitem", "embedding", "gather", "index_select", "take", "take_along_dim", "masked_select", "select"}
-_WRITING = {"setitem", "fill", "copy", "overwrite", "masked_fill", "where", "scatter", "index_fill", "index_copy"}
-_PRODUCTS = ("mul", "mm", "matmul", "linear", "bmm", "mv", "dot", "conv", "addmm", "baddbmm", "bilinear", "div")
-_NORMALIZING = {"batch_norm", "layer_norm", "group_norm", "instance_norm"}
+_READING = {"getitem", "embedding", "gather", "index_select", "take", "take_along_dim", "masked_select"}
+_WRITING = {"setitem", "fill", "overwrite", "masked_fill", "where", "scatter", "index_fill", "index_copy"}
+_JOINING = {"cat", "stack"}
+_NORMALIZING = ("batch_norm", "layer_norm", "group_norm", "instance_norm")
+_PRODUCTS = ("mul", "mm", "matmul", "linear", "mv", "dot", "conv", "addmm", "div", "rms_norm", *_NORMALIZING)
 
 
 def reasons_of_zero(
@@ -50,7 +53,7 @@ def reasons_of_zero(
     elif index is not None and total[index] == 0:
         reasons += _of_element(flow, index, total, names)
     for node in observed.faint:
-        if why := _of_cancellation(node.operator, call_of(node)):
+        if why := _of_cancellation(node.operator, call_of(node), None, {}):
             reasons.append(f"only rounding errors arrive: {why}")
     return reasons
 
@@ -107,8 +110,9 @@ def _ended(flow: Flow, node: Node, g: Array | None, reach: Array | None, names: 
         return f"the backward of {call} returns zeros"
     read = values_read(node, flow.saved(node))
     arrays = {name: value for name, value in read.items() if is_array(value)}
-    source = rule_source(node)
-    if "ZEROS(" in source or "zero_rule" in source or node.plan.primitive.rules is not None and "zeros_like" in source:
+    if any(0 in parent.shape for parent in node.parents if parent in flow.useful):
+        return f"{call} reads no elements"
+    if _is_constant(flow, node, read):
         return f"the derivative of {call} is zero everywhere"
     place = g if is_array(g) else None
     where = reach if reach is not None else None if place is None else place != 0
@@ -116,26 +120,61 @@ def _ended(flow: Flow, node: Node, g: Array | None, reach: Array | None, names: 
         _of_rectifier(operator, call, arrays, where, reach is not None, node)
         or _of_single(operator, call, read, node)
         or _of_saturation(operator, call, arrays, where)
-        or _of_minimum(operator, call, arrays)
-        or _of_zero_factor(flow, node, call, read, names)
-        or _of_cancellation(operator, call)
+        or _of_minimum(operator, call, read)
+        or _of_zero_factor(flow, node, call, read, names, where)
+        or _of_cancellation(operator, call, place, read)
     )
     if said:
         return said
-    if operator in _BOUNDED:
-        return f"all inputs of {call} lie outside its bounds, where its derivative is 0"
+    some = "" if where is None or bool(where.all()) else " that depend on it" if reach is not None else _ARRIVES
+    ways = [index for index, parent in enumerate(node.parents) if parent in flow.useful]
+    if operator in _BOUNDED and ways == [0]:
+        return f"all inputs of {call}{some} lie outside its bounds, where its derivative is 0"
+    if operator in _CHOOSING and len(ways) == 1:
+        return f"the other input of {call} is {_CHOOSING[operator]} at all elements{some}"
     padding = read.get("padding") if operator == "embedding" else None
     if padding is not None and reach is not None and bool(reach[padding].any()):
         return f"{call} gives no gradient to row padding_idx"
     if operator in _READING and reach is not None:
         return f"{call} does not read {'it' if flow.edge in node.parents else 'the elements it affects'}"
     if operator in _WRITING:
-        return f"{call} replaces its values"
+        return f"{call} replaces {'all values' + some if some else 'its values'}"
     if operator == "dropout":
-        return f"{call} dropped all of it"
+        return f"{call} dropped {'all elements' + some if some else 'all of it'}"
+    if operator in _JOINING and place is not None:
+        return f"the upstream gradient of {call} is 0 in the part that comes from it"
+    if node.plan.primitive.elementwise and len(ways) == 1:
+        return f"the derivative of {call} is 0 at all inputs{some}{_range(arrays, node, ways[0], where)}"
     if reach is not None:
         return f"the output of {call} does not depend on it"
-    return f"{call} passes no gradient on: its rule is {' '.join(source.split())[:100]}"
+    return f"{call} passes no gradient on: its rule is {' '.join(rule_source(node).split())[:100]}"
+
+
+def _is_constant(flow: Flow, node: Node, read: dict[str, Any]) -> bool:
+    """Return whether the rules give zeros for all values of the inputs: the rules read no array."""
+    primitive, ways = node.plan.primitive, [n for n, parent in enumerate(node.parents) if parent in flow.useful]
+    zeroth = node.operator == "pow" and isinstance(read.get("y"), (int, float)) and read["y"] == 0
+    if zeroth or node.operator == "sign":
+        return True
+    rules = None if primitive.joint is not None else primitive.rules
+    for place in ways if rules else ():
+        rule = rules[place] if rules and place < len(rules) else None
+        if rule is None or any(is_array(read[name]) for name in names_read(node, place, read)):
+            return False
+        if not any(text in source_of(rule) for text in ("ZEROS(", "zero_rule", "zeros_like")):
+            return False
+    return bool(rules)
+
+
+def _range(arrays: dict[str, Array], node: Node, place: int, where: Array | None) -> str:
+    """Return the range of an input's values where a gradient arrives, if they are known."""
+    parent, name = node.parents[place], node.plan.primitive.inputs[place]
+    x = arrays.get(name, parent.array if isinstance(parent, Tensor) else None)
+    if x is None or where is None or x.shape != where.shape:
+        return ""
+    found = statistics(x[where])
+    low, high = f"{found.minimum:.4g}", f"{found.maximum:.4g}"
+    return "" if not found.size else f", {low}" if low == high else f", from {low} to {high}"
 
 
 def _of_rectifier(
@@ -148,17 +187,16 @@ def _of_rectifier(
     x, leaf = arrays.get("x"), node.parents[0]
     if x is None and isinstance(leaf, Tensor) and leaf.shape == off.shape and bool(((leaf.array <= 0) == off).all()):
         x = leaf.array
-    everyone = " for every example" if value.ndim > 1 else ""
     if bool(off.all()):
         negative = _sign_of_input(node, x)
         which = "the input" if value.size == 1 else f"all {value.size:,} inputs"
-        return f"{which} of {call} {'is' if value.size == 1 else 'are'} {negative}{everyone}"
+        return f"{which} of {call} {'is' if value.size == 1 else 'are'} {negative}"
     if where is not None and where.shape == off.shape and bool(off[where].all()):
         negative = _sign_of_input(node, x, where)
         if (count := int(where.sum())) == 1:
             return f"the input of {call} that {'depends on it' if reached else 'receives a gradient'} is {negative}"
         by = "depend on it" if reached else "receive a gradient"
-        return f"all {count:,} inputs of {call} that {by} are {negative}{everyone}"
+        return f"all {count:,} inputs of {call} that {by} are {negative}"
     return ""
 
 
@@ -200,18 +238,26 @@ def _of_saturation(operator: str, call: str, arrays: dict[str, Array], where: Ar
     return ""
 
 
-def _of_minimum(operator: str, call: str, arrays: dict[str, Array]) -> str:
-    x, y = arrays.get("x"), arrays.get("y")
+def _of_minimum(operator: str, call: str, read: dict[str, Any]) -> str:
+    x, y = (value if is_array(value) else None for value in map(read.get, ("x", "y")))
     if operator.endswith("_loss") and x is not None and y is not None and x.shape == y.shape and bool((x == y).all()):
         return f"both inputs of {call} are equal, where its derivative is 0"
     if operator in ("square", "pow", "abs", "norm") and x is not None and not x.any():
         return f"all inputs of {call} are 0, where its derivative is 0"
     if operator == "cross_entropy":
-        return f"the probability of every target class in {call} rounds to 1, or all targets are ignored"
+        classes = read["classes"]
+        if classes.counted is not None and not classes.counted.any():
+            return f"all targets of {call} are ignored"
+        if is_array(classes.weight) and not classes.weight.any():
+            return f"the class weights of all targets of {call} are 0"
+        if not read["smoothing"]:
+            return f"the probability of every target class in {call} rounds to 1"
     return ""
 
 
-def _of_zero_factor(flow: Flow, node: Node, call: str, read: dict[str, object], names: dict[int, str]) -> str:
+def _of_zero_factor(
+    flow: Flow, node: Node, call: str, read: dict[str, object], names: dict[int, str], where: Array | None
+) -> str:
     """Return the reason for a product with a factor of zeros."""
     inputs = node.plan.primitive.inputs
     if not node.operator.startswith(_PRODUCTS):
@@ -223,17 +269,27 @@ def _of_zero_factor(flow: Flow, node: Node, call: str, read: dict[str, object], 
             continue  # the gradient's own path is not a factor
         if isinstance(value, (int, float)) and value == 0:
             return f"{call} multiplies by the number 0"
-        if is_array(value) and value.size and not value.any():
+        if not is_array(value) or not value.size:
+            continue
+        there = node.plan.primitive.elementwise and where is not None and where.shape == node.shape
+        if not value.any() or there and not array_module(value).broadcast_to(value, node.shape)[where].any():
             parent = node.parents[index]
             what = "a constant" if parent is None else name_of(parent, names)
-            return f"{call} multiplies by {name}, {what}, which is all 0"
+            return f"{call} multiplies by {name}, {what}, which is {'0 where it matters' if value.any() else 'all 0'}"
     return ""
 
 
-def _of_cancellation(operator: str, call: str) -> str:
+def _of_cancellation(operator: str, call: str, g: Array | None, read: dict[str, Any]) -> str:
     """Return the reason for operators that remove a component of their input, such as the mean."""
     if operator in _NORMALIZING:
         return f"the upstream gradient changes only mean and scale, which {call} removes"
     if operator in ("softmax", "log_softmax"):
+        axis = read.get("dim")
+        if (
+            g is not None
+            and isinstance(axis, int)
+            and bool((abs(g - g.mean(axis, keepdims=True)) > 1e-3 * abs(g)).any())
+        ):
+            return f"the probabilities of {call} round to 0 and 1: it is saturated"
         return f"the upstream gradient of {call} is constant along its axis, over which its outputs sum to a constant"
     return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+from textwrap import wrap
 
 from ..table import columns_of_terminal, cut, duration, percent, size
 from .profiler import Profiled
@@ -18,7 +19,8 @@ def listing(p: Profiled) -> str:
         return "no operator ran"
     width = columns_of_terminal(_MARGIN + 96)
     times = f"{duration(p.forward)} forward, {duration(p.backward)} backward, {duration(p.other)} outside of operators"
-    lines = [cut(f"{duration(p.wall)}: {times}; {len(p.records)} operators, {size(p.kept)} kept", width)]
+    counts = f"{len(p.records)} operators, {size(p.kept)} kept"
+    lines = wrap(f"{duration(p.wall)}: {times}; {counts}", width, subsequent_indent="  ")
     spent: dict[str, dict[int, list[float]]] = {}
     for record in p.records:
         figures = spent.setdefault(record.file, {}).setdefault(record.line, [0.0, 0.0, 0.0, 0.0])

@@ -77,7 +77,12 @@ class Event:
     def formula(self) -> str:
         """The derivative that the operator's documentation states; "" for custom Functions and where none is stated."""
         custom = user_function(self._node.plan.primitive) is not None
-        return "" if custom else formula(self.operator, self.call)
+        stated = "" if custom else formula(self.operator, self.call)
+        return f"{stated} All divided by n, the number of elements." if stated and self._is_mean(stated) else stated
+
+    def _is_mean(self, stated: str) -> bool:
+        """Return whether the rules divide by the number of elements, which the documentation states for ``mean``."""
+        return self.read.get("reduction") == "mean" and "divisor" not in stated
 
     @property
     def worked(self) -> str:

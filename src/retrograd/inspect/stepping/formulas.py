@@ -84,10 +84,10 @@ def worked_element(event: Step) -> str:
             product = substituted(stated, place, _terms(event, place, index, values, upstream), float(values[index]))
         if product is not None:
             return f"{result} = {product}"
-        shape = values.shape
-        parts = [] if upstream is None else _element("g", upstream, index, shape, event.summed_over[place])
+        about = index, values.shape, event.summed_over[place], values[index]
+        parts = [] if upstream is None else _element("g", upstream, *about)
         for key, array in arrays.items():
-            parts += _element(key, array, index, shape, event.summed_over[place])
+            parts += _element(key, array, *about)
         return f"{result}, from {', '.join(parts)}" if parts else ""
     return ""
 
@@ -219,14 +219,17 @@ def _dot(a: tuple[str, np.ndarray], b: tuple[str, np.ndarray]) -> str:
 
 
 def _element(
-    name: str, array: np.ndarray, index: tuple[int, ...], shape: tuple[int, ...], summed: tuple[int, ...]
+    name: str, array: np.ndarray, index: tuple[int, ...], shape: tuple[int, ...], summed: tuple[int, ...], result: float
 ) -> list[str]:
     """Return the element of an array that belongs to an element of the gradient, if shapes determine it."""
     if array.shape == () and array.dtype.kind in "fcViu":
         return [f"{name} = {_number(array[()])}"]
     if summed:
         count = int(np.prod([array.shape[axis] for axis in summed if axis < array.ndim]))
-        return [f"the sum of {count:,} elements of {name}"] if name == "g" and array.ndim > max(summed) else []
+        if name != "g" or array.ndim <= max(summed):
+            return []
+        added = array.sum(axis=summed).size == math.prod(shape) and array.sum(axis=summed).reshape(shape)[index]
+        return [f"{'the sum of ' if np.isclose(added, result) else ''}{count:,} elements of g"]
     if array.shape == shape and array.dtype.kind in "fcViub":
         return [f"{_at(name, index)} = {_number(array[index])}"]
     return []

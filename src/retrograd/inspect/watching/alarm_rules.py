@@ -180,7 +180,7 @@ def update_too_large(h: History) -> Iterator[Found]:
 def update_too_small(h: History) -> Iterator[Found]:
     """Find updates that are too small to change the weights while the loss does not fall."""
     move = median(h.largest)
-    if len(h.records) < 20 or not 0 < move < 3e-5 or h.collapsed():
+    if len(h.records) < 20 or not move < 3e-5 or h.collapsed():
         return
     records = h.last(20)
     rates = [max(record.rates, default=0.0) for record in records]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ....core.arrays.dtypes import FLOATING
 from ....core.source_location import Site
 from ....core.tensor.tensor import new_tensor
 from ..findings import figure
@@ -36,14 +37,18 @@ def unnormalized_input(case: Case) -> Found | None:
     call = first_layer(step)
     if call is None:
         return None
-    x = np.asarray(step.array(call.inputs[0]))
+    x = step.numbers(call.inputs[0])
     mean, std = float(x.mean()), float(x.std())
     small = 0 < std < _SMALL and abs(mean) < _SMALL
     if not (abs(mean) > _LARGE or std > _LARGE or small and case.stuck) or not math.isfinite(mean + std):
         return None
     axes = tuple(range(x.ndim - 1)) if x.ndim <= 2 else None
-    scaled = ((x - x.mean(axis=axes, keepdims=True)) / (x.std(axis=axes, keepdims=True) + 1e-8)).astype(x.dtype)
-    edit = Edit("with normalized inputs", Changes(inputs={(call.index, 0): scaled}), one_loss=True)
+    scaled = (x - x.mean(axis=axes, keepdims=True)) / (x.std(axis=axes, keepdims=True) + 1e-8)
+    edit = Edit(
+        "with normalized inputs",
+        Changes(inputs={(call.index, 0): scaled.astype(call.record.inputs[0].dtype)}),
+        one_loss=True,
+    )
     curves = compare(case.run, case.program, edit, case.budget)
     unproved = too = ""
     if curves is None or not better(curves):
@@ -148,7 +153,7 @@ def _before_the_loss(case: Case, step: Step) -> Found | None:
 def _is_data(step: Step, x: Source, count: int) -> bool:
     """Return whether an input has ``count`` rows of floating-point numbers, and no other dimension of this length."""
     data = step.array(x) if x.leaf is None and Case.has_array(step, x) else None
-    if not isinstance(data, np.ndarray) or data.dtype.kind != "f" or data.ndim < 2:
+    if not isinstance(data, np.ndarray) or data.dtype.kind not in FLOATING or data.ndim < 2:
         return False
     return data.shape[0] == count and count not in data.shape[1:]
 

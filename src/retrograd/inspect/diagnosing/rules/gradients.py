@@ -11,6 +11,7 @@ import numpy as np
 
 from ....core.arrays.dtypes import FLOATING
 from ....core.source_location import Site
+from ....core.tensor.tensor import Tensor
 from ....nn.parameter import Parameter
 from ...record import Record
 from ..findings import figure
@@ -213,13 +214,24 @@ def zeroed_before_step(case: Case) -> Found | None:
                     f"{x.steps} steps of {values['optimizer']} found none."
                 )
             return Found(x.zeroed if not text and x.zeroed else x.stepped, values, edit, message=text)
-        if x.steps >= 2 and x.overwritten >= max(2, _SHARE * x.steps):
+        if x.steps >= 2 and x.overwritten >= max(2, _SHARE * x.steps) and not _of_inputs(case):
             what = "used the gradient of their last backward pass only; those before it were lost"
             values = {"emptied": x.overwritten, "steps": x.steps, "optimizer": case.run.title(x), "what": what}
             values["fix"] = "call zero_grad() once per step, outside of the loop over the backward passes"
             why = "the doctor runs one backward pass of a recorded step again, and this edit is about several"
             return Found(x.zeroed or x.stepped, values, unproved=why)
     return None
+
+
+def _of_inputs(case: Case) -> bool:
+    """Return whether a backward pass is for the gradient of an input, as in adversarial training."""
+    held = {id(p) for x in case.run.optimizers for p in x.parameters}
+    return any(id(p) not in held and not isinstance(p, Parameter) for p in _reached(case))
+
+
+def _reached(case: Case) -> list[Tensor]:
+    """Return the leaves that the recorded backward passes reach."""
+    return [p for step in case.run.steps for root in step.roots for p in step.leaves(root.source)]
 
 
 @kind(
@@ -230,7 +242,9 @@ def zeroed_before_step(case: Case) -> Found | None:
 )
 def gradients_not_zeroed(case: Case) -> Found | None:
     for x in case.run.optimizers:
-        if x.steps >= 3 and x.carried >= max(2, _SHARE * (x.steps - 1)):
+        held = {id(p) for p in x.parameters}
+        added = any(id(p) in held for p in _reached(case))  # otherwise the program assigns the gradients
+        if added and x.steps >= 3 and x.carried >= max(2, _SHARE * (x.steps - 1)):
             where = without_call(case, "zero_grad", x.stepped) or _first_backward(case, x) or x.used
             edit, curves, rate = _with_zero_grad(case, x)
             call = "set p.grad to None for each parameter p" if isinstance(x.optimizer, OwnUpdate) else _ZERO_GRAD

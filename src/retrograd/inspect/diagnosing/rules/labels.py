@@ -36,8 +36,8 @@ _CHECK = "check the order of inputs and labels: shuffle both by the same permuta
 _ONE_ORDER = "permute both by one order: order = torch.randperm(len(x)); x, y = x[order], y[order]"
 _RECURRENT = frozenset({"rnn", "lstm", "gru"})
 _ROW_BY_ROW = frozenset(  # operators whose result has a row for each row of their input
-    ["linear", "conv1d", "conv2d", "conv3d", "batch_norm", "batch_norm_given", "layer_norm", "group_norm", "dropout"]
-    + ["max_pool1d", "max_pool2d", "avg_pool2d", "adaptive_avg_pool2d", "softmax", "log_softmax", "normalize"]
+    ["linear", "convolution", "batch_norm", "batch_norm_given", "layer_norm", "group_norm", "dropout"]
+    + ["max_pool", "avg_pool", "softmax", "log_softmax", "norm"]
 )
 _MEMORIZED = 0.5  # fraction of the first loss; below it a batch counts as memorized
 
@@ -431,9 +431,18 @@ def _unrelated_numbers(case: Case) -> Found | None:
 
 def _rows(step: Step) -> np.ndarray | None:
     """Return the inputs of the first layer, one flat row per example."""
-    call = first_layer(step)
-    x = None if call is None else np.asarray(step.array(call.inputs[0]))
+    x = _given(step)
     return None if x is None or x.ndim < 2 else x.reshape(len(x), -1)
+
+
+def _given(step: Step) -> np.ndarray | None:
+    """Return the inputs of the first layer as the program gave them, before autocast rounded them."""
+    call = first_layer(step)
+    if call is None:
+        return None
+    made = step.producer(call.inputs[0])
+    given = made is not None and made.name == "cast" and Case.has_array(step, made.inputs[0])
+    return step.numbers(made.inputs[0] if given and made is not None else call.inputs[0])
 
 
 def _numbers(case: Case, step: Step) -> np.ndarray | None:
@@ -444,7 +453,7 @@ def _numbers(case: Case, step: Step) -> np.ndarray | None:
         place = 1 if call.needs(0) else 0
         if call.needs(place) or call.shapes[0] != call.shapes[1] or not Case.has_array(step, call.inputs[place]):
             continue
-        y = np.asarray(step.array(call.inputs[place]))
+        y = step.numbers(call.inputs[place])
         of_data = y.ndim and y.dtype.kind == "f" and not step.leaves(call.inputs[place], everything=True)
         if of_data and float(y.std()) > 1e-3 * float(np.abs(y).max()):
             return y.reshape(len(y), -1)
@@ -456,8 +465,8 @@ def _are_places(case: Case) -> bool:
 
     Such labels are distinct and equal in all batches, although the inputs differ.
     """
-    known = [(step.array(call.inputs[0]), y) for step, _, y in _labels(case) if (call := first_layer(step)) is not None]
-    (x, labels), *others = known or [(None, np.zeros(0))]
+    known = [(x, y) for step, _, y in _labels(case) if (x := _given(step)) is not None]
+    (x, labels), *others = known or [(np.zeros(0), np.zeros(0))]
     same = [np.array_equal(y, labels) and np.unique(y).size == y.size for _, y in others]
     return bool(same) and all(same) and not all(np.array_equal(x, other) for other, _ in others)
 
@@ -497,10 +506,9 @@ def _pool(case: Case) -> tuple[np.ndarray, np.ndarray]:
     """Return all recorded inputs with a label, one flat row per different input, and the labels."""
     xs, ys = [], []
     for step, _, labels in _labels(case):
-        call = first_layer(step)
-        if call is None:
+        x = _given(step)
+        if x is None:
             continue
-        x = np.asarray(step.array(call.inputs[0]))
         if x.shape[:1] == labels.shape[:1] and np.isfinite(x).all() and labels.size and labels.min() >= 0:
             xs.append(x.reshape(len(x), -1))
             ys.append(labels)

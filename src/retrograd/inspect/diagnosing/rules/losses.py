@@ -542,7 +542,7 @@ def _is_margin(step: Step, call: Call) -> bool:
         or step.module_of(call) is not None
     ):
         return False
-    y = np.asarray(step.array(call.inputs[place]))
+    y = step.numbers(call.inputs[place])
     if y.size < 4 or not bool(np.isin(y, (0, 1)).all()) or not bool((y == 0).any() and (y == 1).any()):
         return False
     readers = list(step.readers(call.index))
@@ -571,6 +571,6 @@ def _share_of_zeros(step: Step, call: Call, calls: list[Call]) -> float:
     place = {"soft_margin_loss": 1, "mul": 0}.get(call.name)
     if place is None or call.needs(place) or not Case.has_array(step, call.inputs[place]):
         return 0.0
-    y = np.asarray(step.array(call.inputs[place]))
+    y = step.numbers(call.inputs[place])
     one = -1 if call.name == "mul" else 1  # margin_ranking_loss multiplies by -target
     return float((y == 0).mean()) if y.size and bool(np.isin(y, (0, one)).all()) else 0.0

@@ -13,7 +13,7 @@ from ....ops.nn.normalization.statistics import batch_norm
 from ..first_calls import AS_FUNCTION
 from ..kinds import Case, Found, Place, kind
 from ..probes.replay import Changes, Edit
-from ..step_recorder import Call, Opened, Step, same_source
+from ..step_recorder import Call, Opened, Step, numbers, same_source
 from .program_text import expression_of
 
 _EQUAL = 1e-5  # results for different examples are equal up to this share of the largest element
@@ -263,7 +263,7 @@ def _is_constant(step: Step, call: Call) -> bool:
         return False
     if any(p.leaf is not None and not p.leaf.array.any() for p in call.inputs[1:2]):
         return False  # constant because the scale is 0
-    x, y = np.asarray(step.array(call.inputs[0])), np.asarray(call.outputs[0])
+    x, y = step.numbers(call.inputs[0]), numbers(call.outputs[0])
     spread = np.abs(y - y[:1]).max() <= _EQUAL * max(1.0, float(np.abs(y).max()))
     return bool(spread) and bool((x != x[:1]).any())
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from ....core.arrays.dtypes import FLOATING, precision
 from ....core.source_location import Site
 from ....core.tensor.tensor import Tensor
 from ....nn.parameter import Parameter
@@ -19,7 +20,7 @@ from ..probes.batches import gain
 from ..probes.proof import better, compare
 from ..probes.replay import Changes, Curves, Edit, Replacement, same
 from ..run import Optimized
-from ..step_recorder import Array, Call, Opened, Step
+from ..step_recorder import Array, Call, Opened, Step, numbers
 from .cuts import replaced_leaf
 from .gradients import ONE_LOSS
 from .growth.rates import rate_place
@@ -297,11 +298,10 @@ def constant_init(case: Case) -> Found | None:
     steps = [step for step in case.run.steps if step.roots]
     if main is None or main.steps < 2 or not steps:
         return None
-    leaves = {
-        id(p): p for p in (*main.parameters, *[p for root in steps[0].roots for p in steps[0].leaves(root.source)])
-    }
+    first, last = ({id(p): p for root in x.roots for p in x.leaves(root.source)} for x in (steps[0], steps[-1]))
+    leaves = {id(p): p for p in main.parameters} | {key: p for key, p in first.items() if last.get(key) is p}
     for p in leaves.values():
-        if p.array.ndim < 2 or p.array.dtype.kind != "f" or not p._requires:
+        if p.array.ndim < 2 or p.array.dtype.kind not in FLOATING or not p._requires:
             continue
         step = next((x for x in steps if id(p) in x.values), steps[0])
         start = main.start.get(id(p), step.values.get(id(p)))
@@ -347,10 +347,11 @@ def _made(case: Case, owner: Opened, p: Tensor) -> HasPlace | None:
 
 
 def _alike(array: Array, trained: bool = False) -> bool:
-    rows = array.reshape(array.shape[0], -1)
+    rows = numbers(array).reshape(array.shape[0], -1)
     # Equal units drift apart slowly, since the rounding of their sums differs.
     spread = float(np.abs(rows - rows[:1]).max()) if rows.size else math.inf
-    return rows.shape[1] > 0 and spread <= 1e-5 * (1 + 99 * trained) * float(np.abs(rows[:1]).max())
+    rounding = max(1e-3, 2 * precision(array.dtype)) if trained else 1e-5
+    return rows.shape[1] > 0 and spread <= rounding * float(np.abs(rows[:1]).max())
 
 
 @kind(

@@ -18,7 +18,7 @@ from ..kinds import Case, Found, all_leaves, kind
 from ..probes.proof import better, compare
 from ..probes.replay import Changes, Edit, same
 from ..run import Optimized
-from ..step_recorder import Call, Opened, Source, Step, mark
+from ..step_recorder import Call, Opened, Source, Step, mark, numbers
 from .program_text import expression_of, inside_word
 
 # Piecewise constant operators: their derivative is 0 wherever it exists.
@@ -457,7 +457,7 @@ def _frozen_by_default(case: Case, order: Sequence[tuple[Opened, Tensor]]) -> Fo
         site = case.run.frozen.get(id(w))
         given = not w._requires and made is not None and "from_pretrained" in made.code
         given = given and (site is None or made is None or site.line == made.line)  # not frozen later
-        if not given or id(w) in case.run.loaded or id(w) in case.graded or not _is_noise(np.asarray(w.array)):
+        if not given or id(w) in case.run.loaded or id(w) in case.graded or not _is_noise(numbers(w.array)):
             continue
         curves = compare(case.run, case.program, _THAWED, case.budget)
         if curves is None or not better(curves):

@@ -245,10 +245,9 @@ def _truncated_classes(case: Case, step: Step, call: Call) -> Found | None:
     cast = next(
         (x for x in step.calls if x.name == "cast" and x.outputs and start_of(x.outputs[0]) == start_of(index)), None
     )
-    before = step.array(cast.inputs[0]) if cast is not None and case.has_array(step, cast.inputs[0]) else None
-    if cast is None or before is None or np.asarray(before).dtype.kind != "f" or not index.size:
+    numbers = step.numbers(cast.inputs[0]) if cast is not None and case.has_array(step, cast.inputs[0]) else None
+    if numbers is None or numbers.dtype.kind != "f" or not index.size:
         return None
-    numbers = np.asarray(before)
     constant = all(y.size and bool((y == index.reshape(-1)[0]).all()) for y in case.run.labels)
     if not constant or not bool((numbers != np.trunc(numbers)).any()):
         return None
@@ -373,7 +372,7 @@ def _failed_loss(case: Case) -> Found | None:
 def _not_logarithms(case: Case, step: Step, call: Call, source: Source, loss: str) -> Found | None:
     if not case.has_array(step, source):
         return None
-    x = np.asarray(step.array(source))
+    x = step.numbers(source)
     if x.dtype.kind != "f" or not x.size or not float(np.nanmax(x)) > 1e-3:
         return None
     origin = step.producer(step.origin(source))
@@ -434,7 +433,7 @@ def _negative_probabilities(case: Case, call: Call) -> Found | None:
     for place, x in enumerate(call.inputs) if of_both else ():
         if step is None or call.needs(place) or not case.has_array(step, x):
             continue
-        y = np.asarray(step.array(x))
+        y = step.numbers(x)
         if y.dtype.kind == "f" and y.size > 1 and float(y.max()) <= 1e-6 and float(y.min()) < -1e-3:
             what = (
                 f"kl_div wants probabilities as its target, and gets negative numbers down to "
@@ -474,7 +473,8 @@ def _out_of_range(case: Case, step: Step, call: Call) -> Found | None:
         if low >= -1e-6 and high <= 1 + 1e-6:
             return _one_sided(case, step, call) if low < 0.5 else None
         scaled = (target - low) / (high - low) if high > low else target
-        edit = Edit("with targets from 0 to 1", Changes(inputs={(call.index, 1): scaled.astype(target.dtype)}))
+        changes = Changes(inputs={(call.index, 1): scaled.astype(call.record.inputs[1].dtype)})
+        edit = Edit("with targets from 0 to 1", changes)
         what = f"{call.name} wants targets from 0 to 1, and gets targets from {figure(low)} to {figure(high)}."
         shifted = f"target - {figure(low)}" if low > 0 else f"target + {figure(-low)}" if low else "target"
         width = figure(high - low)
@@ -498,7 +498,7 @@ def _written_difference(case: Case, step: Step, call: Call) -> Found | None:
     )
     if not squares or not after or not known or not case.has_array(step, call.inputs[1 - place]):
         return None
-    target = np.asarray(step.array(call.inputs[1 - place]))
+    target = step.numbers(call.inputs[1 - place])
     return _beyond(case, step, call.inputs[place], target) if target.dtype.kind == "f" and target.size > 1 else None
 
 

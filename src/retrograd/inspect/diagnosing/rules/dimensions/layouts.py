@@ -9,13 +9,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from .....core.arrays.dtypes import FLOATING
 from .....core.tensor.tensor import Tensor
 from ...findings import figure
 from ...kinds import CLASS_LOSSES, Case, Found
 from ...probes.batches import STEPS, gain
 from ...probes.relations import related
 from ...probes.replay import Changes, Edit, Program, Replacement
-from ...step_recorder import Array, Call, Step
+from ...step_recorder import Array, Call, Step, numbers
 from ..program_text import reshaping_line, returning_line
 
 _RESHAPES = frozenset({"view", "reshape", "flatten", "unflatten"})
@@ -46,7 +47,7 @@ def first_layer(step: Step) -> Call | None:
             continue
         source = call.inputs[0]
         array = step.array(source) if source.leaf is None and Case.has_array(step, source) else None
-        if array is None or not hasattr(array, "dtype") or array.dtype.kind != "f" or not array.size:
+        if array is None or not hasattr(array, "dtype") or array.dtype.kind not in FLOATING or not array.size:
             continue
         if array.max() != array.min():  # the constant first state of a recurrence is no data
             return call
@@ -64,7 +65,7 @@ def torn_slices(case: Case, step: Step) -> Found | None:
         return None
     for index in program.order:
         call = step.calls[index]
-        if call.name not in _RESHAPES or call.record.dtype.kind != "f":
+        if call.name not in _RESHAPES or call.record.dtype.kind not in FLOATING:
             continue
         for source, target in _torn(call.shapes[0], call.shape):
             again = same_calls(program, call)
@@ -202,7 +203,7 @@ def torn_inputs(case: Case, step: Step) -> Found | None:
         if min(shape[:2]) < 2:
             continue
         pairs = [
-            (np.asarray(one.calls[index].inputs[place].value), y)
+            (numbers(one.calls[index].inputs[place].value), y)
             for one, y in zip(case.run.steps, targets, strict=True)
             if y is not None and index < len(one.calls) and one.calls[index].shapes[place : place + 1] == (shape,)
         ]

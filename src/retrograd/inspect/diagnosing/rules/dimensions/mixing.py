@@ -44,7 +44,7 @@ def meeting(program: Program, step: Step, fed: list[Changes]) -> Call | None:
 
 
 def _pairs(before: list[np.ndarray], after: list[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
-    return [(a, b) for a, b in zip(before, after, strict=False) if a.shape == b.shape and a.dtype.kind in "fiub"]
+    return [(a, b) for a, b in zip(before, after, strict=False) if a.shape == b.shape and a.dtype.kind in "fViub"]
 
 
 def _size(x: np.ndarray) -> float:

@@ -69,11 +69,6 @@ def ends_of_layers(case: Case, step: Step) -> tuple[float, float] | None:
     return (layers[0][1], layers[-1][1]) if layers else None
 
 
-def _depth(layers: list[tuple[Call, float, float]]) -> bool:
-    weights = {id(x.leaf) for call, _, _ in layers for x in call.inputs if x.leaf is not None}
-    return len(layers) >= _LEAST_LAYERS and len(weights) >= 1
-
-
 @kind(
     "vanishing-gradient",
     "Does the gradient reach the first layers?",
@@ -87,7 +82,7 @@ def vanishing_gradient(case: Case) -> Found | None:
     if step is None or not case.stuck or not all(map(math.isfinite, case.losses)):
         return None
     layers = [x for x in _layers(case, step) if x[1] > 0]  # a gradient of 0 was cut, for example by a state of zeros
-    if not _depth(layers):
+    if len(layers) < _LEAST_LAYERS:
         return None
     first, last = layers[0], layers[-1]
     if first[1] > _VANISHED * last[1]:
@@ -116,7 +111,7 @@ def exploding_gradient(case: Case) -> Found | None:
     healthy = fell and not case.stuck and not _above_guessing(case)
     if healthy and not _spikes(case):
         return _exploding_over_time(case, (case.step,), 100 * _EXPLODED)
-    if not _depth(layers):
+    if len(layers) < _LEAST_LAYERS:
         return _exploding_over_time(case, (step, case.step))
     first, last = layers[0], layers[-1]
     far = case.baseline is not None and case.losses[:1] > [_FAR * case.baseline]  # initial outputs are large

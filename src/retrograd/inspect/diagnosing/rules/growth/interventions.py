@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from .....core.arrays.dtypes import FLOATING
 from .....core.tensor.tensor import Tensor
 from ....record import Departure
 from ...findings import figure, listing
@@ -132,7 +133,7 @@ def _initialized(case: Case, step: Step) -> tuple[str, Found] | None:
     written: list[tuple[Tensor, HasPlace]] = []
     for p in main.parameters:
         start = main.start.get(id(p))
-        if not isinstance(start, np.ndarray) or start.dtype.kind != "f" or not p._requires:
+        if not isinstance(start, np.ndarray) or start.dtype.kind not in FLOATING or not p._requires:
             continue
         site = case.run.written.get(p.array.__array_interface__["data"][0])
         made = {(x.file, x.line) for _, x in case.run.created.values()}
@@ -167,13 +168,14 @@ def _normalized(case: Case, step: Step) -> tuple[str, Found] | None:
     call = first_layer(step)
     if call is None:
         return None
-    x = np.asarray(step.array(call.inputs[0]))
+    x = step.numbers(call.inputs[0])
     mean, std = float(x.mean()), float(x.std())
     if not (abs(mean) > _FAR or std > _FAR or 0 < std < _NEAR) or not math.isfinite(mean + std):
         return None
     axes = tuple(range(x.ndim - 1)) if x.ndim <= 2 else None
-    scaled = ((x - x.mean(axis=axes, keepdims=True)) / (x.std(axis=axes, keepdims=True) + 1e-8)).astype(x.dtype)
-    edit = Edit("with normalized inputs", Changes(inputs={(call.index, 0): scaled}), one_loss=True)
+    scaled = (x - x.mean(axis=axes, keepdims=True)) / (x.std(axis=axes, keepdims=True) + 1e-8)
+    changes = Changes(inputs={(call.index, 0): scaled.astype(call.record.inputs[0].dtype)})
+    edit = Edit("with normalized inputs", changes, one_loss=True)
     curves = _learns(case, edit)
     if curves is None:
         return None

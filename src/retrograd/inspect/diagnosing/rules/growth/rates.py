@@ -272,7 +272,7 @@ def moved(case: Case) -> float:
         return math.nan
     for p in main.parameters:
         start = main.start.get(id(p))
-        if start is None or p.array.ndim < 2 and len(main.parameters) > 1:
+        if start is None or not p._requires or p.array.ndim < 2 and len(main.parameters) > 1:
             continue
         norm = float(np.linalg.norm(start))
         move = float(np.linalg.norm(p.array - start))

@@ -119,7 +119,7 @@ def _is_policy_term(step: Step, call: Call) -> bool:
         return False
     place = 0 if call.needs(0) else 1
     other = call.inputs[1 - place]
-    weights = np.asarray(step.array(other)) if Case.has_array(step, other) else np.zeros(0)
+    weights = step.numbers(other) if Case.has_array(step, other) else np.zeros(0)
     return (
         weights.size > 1
         and bool((weights != weights.reshape(-1)[0]).any())

@@ -196,7 +196,7 @@ def _is_probability(case: Case, step: Step, call: Call) -> bool:
     before, other = step.producer(step.origin(call.inputs[place])), call.inputs[1 - place]
     if before is None or before.name != "softmax" or not case.has_array(step, other):
         return False
-    rows = np.asarray(step.array(other))
+    rows = step.numbers(other)
     if rows.ndim < 2 or rows.shape != before.shape:
         return False
     return bool(((rows == 0) | (rows == 1)).all() & (rows.sum(-1) == 1).all())
@@ -236,7 +236,7 @@ def _is_overlap(case: Case, step: Step, call: Call) -> bool:
         summed = summed or top.name == "sum"
         others = [x for place, x in enumerate(top.inputs) if not top.needs(place)]
         if top.name == "mul" and summed and len(others) == 1 and case.has_array(step, others[0]):
-            data = np.asarray(step.array(others[0]))
+            data = step.numbers(others[0])
             return data.size > 1 and float(data.min()) >= 0 and float(data.max()) <= 1
         if len(given) != 1 or top.name not in ("add", "mul", "sum", "div") and not top.moves:
             return False
