@@ -255,6 +255,8 @@ LOOPS = (
     ('loops.sequences.recurrent_loops', 'rnn', "('int', 'int', 'int', 'int', 'int', ('f8', 2, True, True), ('tuple', 'int', 'int', 'int', 'int', 'int'), ('f8', 2, True, True), ('f8', 1, True, True), ('f8', 1, True, True), 'bool')"),
     ('loops.sequences.recurrent_loops', 'rnn_backward', "('int', 'int', 'int', 'int', 'int', ('f4', 2, True, True), ('tuple', 'int', 'int', 'int', 'int', 'int'), ('f4', 2, True, True), ('f4', 2, True, True), ('f4', 1, True, True), 'bool', ('f4', 2, True, True))"),
     ('loops.sequences.recurrent_loops', 'rnn_backward', "('int', 'int', 'int', 'int', 'int', ('f8', 2, True, True), ('tuple', 'int', 'int', 'int', 'int', 'int'), ('f8', 2, True, True), ('f8', 2, True, True), ('f8', 1, True, True), 'bool', ('f8', 2, True, True))"),
+    ('loops.statistics.draw_loops', 'below', "('int', 'int', 'int', 'int', 'int', ('u8', 1, True, True), 'int', ('?', 1, True, True))"),
+    ('loops.statistics.draw_loops', 'uniform', "('int', 'int', 'int', 'int', 'int', ('u8', 1, True, True), 'float32', ('f4', 1, True, True))"),
     ('loops.statistics.moment_loops', 'moments', "('int', 'int', 'int', 'int', 'int', ('f4', 1, True, True), 'int', 'bool', ('f8', 1, True, True), ('f8', 1, True, True))"),
     ('loops.statistics.moment_loops', 'moments', "('int', 'int', 'int', 'int', 'int', ('f8', 1, True, True), 'int', 'bool', ('f8', 1, True, True), ('f8', 1, True, True))"),
     ('loops.statistics.norm_loops', 'channel_moments', "('int', 'int', 'int', 'int', 'int', ('f4', 3, True, True), ('f8', 1, True, True), ('f8', 1, True, True), ('f4', 1, True, True), ('f4', 1, True, True), 'float64')"),
