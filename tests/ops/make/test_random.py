@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
+from retrograd.ops.make.random_arrays import random_mask
 
 F = rg.nn.functional
 
@@ -230,3 +231,18 @@ def test_random_integers_of_floating_dtypes_stay_below_the_end_that_rounding_wou
     with pytest.warns(UserWarning, match="to - 1 is out of bounds"):
         drawn = rg.zeros(5000, dtype=dtype).random_(end).double()
     assert drawn.min() >= 0 and 0.99 * end < drawn.max() < end
+
+
+@pytest.mark.parametrize("left", [0, 1])
+@pytest.mark.parametrize("size", [20_000, 20_001])
+def test_threads_draw_the_numbers_of_numpy(left, size):
+    # A draw of an odd number of elements leaves half of an output for the next one.
+    stream = np.random.Generator(np.random.PCG64(5))
+    generator = rg.Generator().manual_seed(5)
+    assert rg.rand(left, generator=generator).tolist() == stream.random(left, np.float32).tolist()
+    for _ in range(2):
+        drawn = rg.rand(size, generator=generator).numpy()
+        np.testing.assert_array_equal(drawn, stream.random(size, np.float32))
+    mask = random_mask(np, (2, size), 0.3, generator)
+    np.testing.assert_array_equal(mask, stream.random((2, size), np.float32) < np.float32(0.3))
+    assert rg.rand(3, generator=generator).tolist() == stream.random(3, np.float32).tolist()

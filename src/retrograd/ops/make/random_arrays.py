@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
-from math import pi, prod
-from typing import Any
+from functools import partial, wraps
+from math import ceil, pi, prod
+from typing import Any, cast
 
 import numpy as np
 
@@ -13,6 +13,10 @@ from ...core.arrays import Array
 from ...core.arrays.dtypes import DType
 from ...core.arrays.python_numbers import bounds
 from ...core.graph.modes import modes, watchers
+from ...core.opaque_calls import LoopMissing
+from ...kernels import SLOW, compiled, loop
+from ...kernels.runtime.result_arrays import empty
+from ...kernels.runtime.threads import launch
 from .generators import Generator, default_generator
 
 Draw = Callable[..., Any]
@@ -83,6 +87,30 @@ def per_example(place: int) -> Callable[[Draw], Draw]:
     return enter
 
 
+def _drawn(draw: Draw, name: str, unit: object, source: Generator, shape: tuple[int, ...], dtype: DType) -> Array:
+    """Return ``draw(prod(shape))``, numbers of 32 bits each: of many numbers, all threads draw parts by a loop."""
+    bits, size = cast(np.random.PCG64, source.numpy.bit_generator), prod(shape)
+    if size < SLOW or compiled() is None:
+        return draw(size).reshape(shape)
+    out = empty(shape, dtype)
+    flat = out.reshape(-1)
+    with bits.lock:
+        before = bits.state
+        first, numbers = before["has_uint32"], before["state"]  # half of an output may be left
+        last = size - (size - first) % 2
+        flat[:first] = draw(first)
+        words = [n >> shift & (1 << 64) - 1 for n in (numbers["state"], numbers["inc"]) for shift in (64, 0)]
+        given = np.array(words, np.uint64), unit, flat[first:last]
+        try:
+            launch(loop("loops.statistics.draw_loops", name), (last - first) // 2, SLOW, *given)
+        except LoopMissing:
+            flat[first:] = draw(size - first)
+        else:
+            bits.advance((last - first) // 2)
+            flat[last:] = draw(size - last)
+    return out
+
+
 @per_example(0)
 def uniform(xp: object, shape: tuple[int, ...], dtype: DType, generator: Generator | None = None) -> Array:
     """Draw uniform numbers in [0, 1): multiples of 2^-8, 2^-11, 2^-24 or 2^-53, by dtype, so 1 is never returned."""
@@ -96,6 +124,9 @@ def uniform(xp: object, shape: tuple[int, ...], dtype: DType, generator: Generat
         digits = 8 if dtype.kind == "V" else 11
         return (np.floor(wide * 2**digits) * 2**-digits).astype(dtype)
     if xp is np:
+        if dtype == np.float32:
+            draw = partial(source.numpy.random, dtype=dtype)
+            return _drawn(draw, "uniform", np.float32(2.0**-24), source, shape, dtype)
         return source.numpy.random(shape, dtype)
     digits = 24 if dtype.itemsize == 4 else 53
     bits = source.bits(xp, prod(shape)) >> np.uint64(64 - digits)
@@ -147,7 +178,12 @@ def integers(xp: object, low: int, high: int, shape: tuple[int, ...], generator:
 def random_mask(xp: Any, shape: tuple[int, ...], probability: float, generator: Generator | None = None) -> Array:
     """Draw bools that are True with a given probability, which the CPU rounds to a multiple of 2^-24."""
     if xp is np:  # from the first 24 of 32 random bits per element; NumPy's draw of integers has more overhead
-        return source_of(generator).numpy.random(shape, np.float32) < np.float32(probability)
+        source, least = source_of(generator), np.float32(probability)
+
+        def draw(count: int) -> Array:
+            return source.numpy.random(count, np.float32) < least
+
+        return _drawn(draw, "below", ceil(float(least) * 2**24), source, shape, np.dtype(np.bool_))
     bits = (source_of(generator).bits(xp, prod(shape)) >> np.uint64(32)).astype(np.uint32).reshape(shape)
     bound = round(probability * 2**32)
     return bits < np.uint32(bound) if bound < 1 << 32 else xp.ones(shape, bool)

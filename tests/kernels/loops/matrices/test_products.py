@@ -139,10 +139,12 @@ def test_packed_products_are_numpys_whatever_their_sizes(monkeypatch, dtype, m, 
     x, y = rng.standard_normal((m, k)).astype(dtype), rng.standard_normal((k, n)).astype(dtype)
     wanted = x.astype(float) @ y.astype(float)
     close = {"rtol": 1e-10 if dtype == np.float64 else 1e-4, "atol": 1e-10 if dtype == np.float64 else 1e-4}
-    first = products.dot(x, y)
+    first, row = products.dot(x, y), rng.standard_normal(n).astype(dtype)
     for left in ways(x):
         for right in ways(y):
             found = products.dot(left, right)
+            plus = products.dot_plus(left, right, row)
+            assert plus is None if min(m, n) == 1 else (plus == found + row).all()
             np.testing.assert_allclose(found, wanted, **close)
             assert (found == first).all()  # the way in which a factor lies changes no bit
             total = np.ones((m + 1, n), dtype)
@@ -183,6 +185,8 @@ def test_a_product_is_the_same_whether_its_second_factor_is_packed_or_not(dtype,
     x, y = rng.standard_normal((m, k)).astype(dtype), rng.standard_normal((k, n)).astype(dtype)
     assert products.prepared(x, y)[2][6] == products.TILES
     found = [products.dot(left, right) for left in ways(x) for right in ways(y)]
+    row = rng.standard_normal(n).astype(dtype)
+    assert (products.dot_plus(x, y, row) == found[0] + row).all()
     np.testing.assert_allclose(found[0], x.astype(float) @ y, rtol=1e-4, atol=1e-4)
     assert all((one == found[0]).all() for one in found[1:])
     assert (products.dot(x, np.ascontiguousarray(y[:, :64])) == found[0][:, :64]).all()

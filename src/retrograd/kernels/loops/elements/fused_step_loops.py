@@ -94,7 +94,8 @@ def _change(operation: int, out: np.ndarray, x: np.ndarray, y: np.ndarray, z: np
             out[j] = x[j]
     elif operation == at.CHOOSE:
         for j in range(out.size):
-            out[j] = y[j] if x[j] != 0 else z[j]
+            yes, no = y[j], z[j]  # both are read in any case, so that the loop is vectorized
+            out[j] = yes if x[j] != 0 else no
 
 
 @_step

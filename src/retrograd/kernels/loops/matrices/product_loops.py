@@ -103,6 +103,21 @@ def add_product(x, x_turned, y, y_turned, out, block, how, taken, cuts, start, s
     parts(x, x_turned, y, y_turned, out, block, how, taken, cuts, start, stop, out.dtype.type(1), _nothing, ())
 
 
+@njit
+def _plus_row(row, out, top, bottom, low, high):
+    some = row[low:high]
+    for i in range(top, bottom):
+        line = out[i, low:high]
+        for j in range(line.size):
+            line[j] += some[j]
+
+
+@shared()
+def product_plus(x, x_turned, y, y_turned, out, block, how, taken, cuts, row, start, stop):
+    """``out = x @ y + row``, in the parts of ``product``: the row is added to a part that lies in the cache."""
+    parts(x, x_turned, y, y_turned, out, block, how, taken, cuts, start, stop, out.dtype.type(0), _plus_row, row)
+
+
 @shared()
 def stack(m, n, k, x, x_apart, x_turned, x_width, y, y_apart, y_turned, y_width, out, start, stop):
     """``out[b] = x[b] @ y[b]`` for matrices at addresses, with distances in bytes."""

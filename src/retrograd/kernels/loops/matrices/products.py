@@ -162,6 +162,23 @@ def add_dot(out: Array, x: Array, y: Array) -> None:
     np.add(out, beside_pool(x.dot, y), out=out)
 
 
+def dot_plus(x: Array, y: Array, row: Array) -> Array | None:
+    """Return ``x @ y + row``, which each thread adds to what it has multiplied; None for small and other arrays."""
+    m, n = len(x), y.shape[1]
+    if type(x) is not ndarray or x.size * n < USEFUL or min(m, n) == 1 or row.shape != (n,) or row.dtype != x.dtype:
+        return None
+    given = prepared(x, y) if row.flags.c_contiguous and row.flags.aligned else None
+    if given is None:
+        return None
+    blocks, least, args = given
+    try:
+        _launch("product_plus", blocks, least, (*args, row))
+    except LoopMissing:
+        return None
+    out: Array = args[4]
+    return out
+
+
 def prepared(x: Array, y: Array, out: Any = None) -> tuple[int, int, tuple[Any, ...]] | None:
     """Return the number of blocks, the minimum number per thread, and the arguments of ``product_loops.product``.
 

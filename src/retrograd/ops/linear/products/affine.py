@@ -19,6 +19,7 @@ from ....core.graph.recomputed import recompute_input
 from ....core.tensor.tensor import Tensor
 from ....kernels.loops.elements.ufuncs import written
 from ....kernels.loops.matrices import compact
+from ....kernels.loops.matrices.products import USEFUL, dot_plus
 from ....kernels.loops.matrices.products import dot as product
 from ...table.registry import operator
 from ...table.types import Operand
@@ -34,6 +35,10 @@ RECOMPUTED = 1 << 20  # from this number of elements on, an input that is cheap 
 
 
 def _linear(x: Array, w: Array, b: Array | None = None) -> Array:
+    if b is not None and x.ndim > 1 and x.size * len(w) >= USEFUL:
+        out = dot_plus(as_rows(x), w.T, b)
+        if out is not None:
+            return out.reshape(x.shape[:-1] + w.shape[:1])
     if x.ndim == 2:
         out = product(x, w.T)
     elif x.ndim > 2:

@@ -34,7 +34,7 @@ from ....core.tensor.tensor import Tensor, new_tensor
 from ....kernels import or_reference
 from ....kernels.loops.sequences import attention as loops
 from ....kernels.runtime.result_arrays import empty, empty_like
-from ...make.random import rand
+from ...make.random_arrays import random_mask
 from ...table.batching import aligned
 from ...table.composites import raw, second_order, where_needed
 from ...table.registry import operator
@@ -508,7 +508,7 @@ def scaled_dot_product_attention(
     keep = None
     if dropout_p > 0:
         lead = _leading(q.array, k.array, v.array)
-        keep = (rand(*lead, q.array.shape[-2], k.array.shape[-2], device=q.device) >= dropout_p).array
+        keep = ~random_mask(array_module(q), (*lead, q.array.shape[-2], k.array.shape[-2]), dropout_p)
     if dropout_p == 1:
         dropout_p = 0.0  # all weights are dropped, and there is nothing to scale
     params = {
