@@ -60,6 +60,8 @@ def _multiply(
     at, down, to, step = address(a), a.strides[0], address(out), out.strides[0]
     if parts == 1:  # the gates have common panels
         gates, v = 1, gates * size
+    else:  # other cores wrote most of the rows: their cache lines arrive together and not one after the other
+        fetch_rows((area(a, 0, 1, 1, width, 0, width),), 0, rows)
     vectors, low, count = -(-size // lanes), u // lanes, -(-v // lanes) - u // lanes
     done, fetched = 0, 0
     for gate in range(gates):
