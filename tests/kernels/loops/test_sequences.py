@@ -47,7 +47,8 @@ def compare(monkeypatch):
     def check(program, dtype):
         results = []
         for count in (1, 3):
-            monkeypatch.setattr(threads, "count", lambda count=count: count)
+            for module in (threads, recurrent):
+                monkeypatch.setattr(module, "count", lambda count=count: count)
             results.append(run(program, dtype))
         for one, three, reference in zip(*results, run(program, dtype, False), strict=True):
             assert one.dtype == reference.dtype == dtype and one.shape == reference.shape
@@ -182,6 +183,55 @@ def test_recurrent_layers_in_both_directions(name, batch_first, dtype, compare):
         return out, *states, x.grad, *[weight.grad for weight in layer.parameters()]
 
     compare(program, dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("batch, steps", [(1, 5), (7, 4), (8, 3), (9, 2)])
+@pytest.mark.parametrize("name", LAYERS)
+def test_threads_share_the_steps_of_a_small_batch(name, batch, steps, dtype, compare):
+    def program(dtype):
+        rg.manual_seed(0)
+        size = 130 if name in ("LSTM", "GRU") else 520 if batch == 1 else 200  # with the work that is worth sharing
+        layer = getattr(rg.nn, name, rg.nn.RNN)(
+            5, size, bidirectional=True, dtype=dtype, **({"nonlinearity": name} if name.islower() else {})
+        )
+        x = draw(1, steps, batch, 5, dtype=dtype).requires_grad_()
+        out, states = layer(x)
+        (out * draw(2, *out.shape, dtype=dtype)).sum().backward()
+        last = states if isinstance(states, tuple) else (states,)
+        return out, *last, x.grad, *[weight.grad for weight in layer.parameters()]
+
+    compare(program, dtype)
+
+
+@pytest.mark.parametrize("was_there", [False, True])
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_thread_computes_the_parts_of_a_thread_that_does_not_come(name, was_there, monkeypatch):
+    rg.manual_seed(0)
+    layer = getattr(rg.nn, name, rg.nn.RNN)(5, 200, **({"nonlinearity": name} if name.islower() else {}))
+    x, g = draw(1, 3, 8, 5, dtype=rg.float32), draw(2, 3, 8, 200, dtype=rg.float32)
+
+    def results():
+        for parameter in layer.parameters():
+            parameter.grad = None
+        out, _ = layer(x)
+        out.backward(g)
+        return [out.detach().numpy(), *[parameter.grad.numpy() for parameter in layer.parameters()]]
+
+    def launch_first_part(loop, total, least, *args):
+        parts, words = args[2][0], args[3]
+        launched.append(parts)
+        if was_there:
+            words[1:, 16] = 1  # ``_PRESENT``: as if the other threads had been preempted
+        loop(0, 1, 0, 1, 0, *args)
+
+    launched = []
+    wanted = results()
+    monkeypatch.setattr(recurrent, "count", lambda: 3)
+    monkeypatch.setattr(recurrent, "launch_products", launch_first_part)
+    for found, want in zip(results(), wanted, strict=True):
+        np.testing.assert_array_equal(found, want)
+    assert launched == [3, 3]
 
 
 @pytest.mark.parametrize("name", LAYERS)

@@ -60,12 +60,14 @@ _HALF, _FLOATS, _DOUBLES = _array("u2", 1), _array("f4", 1), _array("f8", 1)
 _TILE = _integers(3)
 _WINDOW = f"('tuple', {', '.join([_TILE] * 5)})"
 _IMAGES = _array("u2", 4)
+# The place of the steps, the team of threads, its words and room, and the packed weight of a recurrent layer
+_STEPS = _integers(5), _integers(2), _array("i8", 2), _IMAGES, _array("u4", 1)
 # Loops that are in the library although no example calls them: for the workers of the thread pool, compiled programs,
 # bfloat16 (an optional dependency), and quantized weights of published files.
 ALWAYS = (
     ("runtime.thread_protocol", "serve", "('int',)"),
     ("loops.regions.region_loops", "execute", "('int', 'int')"),
-    ("tiles.packed_products", "pack", f"({_SHARE}, {_PAIRS}, 'bool', 'int', 'int', {_array('u4', 1)})"),
+    _loop("sequences.recurrent_loops", "pack", _PAIRS, "'bool'", "'int'", "'int'", "'int'", _array("u4", 1)),
     _loop("layout.copy_loops", "narrow_bfloat16", _array("u4", 1), _HALF),
     _loop("layout.copy_loops", "widen_bfloat16", _HALF, _array("u4", 1)),
     _loop("matrices.product_loops", "pair_rows", _PLANES, _array("u4", 3)),
@@ -77,25 +79,19 @@ ALWAYS = (
         "matrices.product_loops", "product", _PAIRS, "'bool'", _PAIRS, "'bool'", _PAIRS, "'int'", "'int'", _INDICES,
         _INDICES,
     ),
+    _loop("sequences.recurrent_loops", "lstm", _REALS, *_STEPS, _HALVES, _FLOATS, _array("f4", 3), _HALVES),
     _loop(
-        "sequences.recurrent_loops", "lstm", _REALS, _integers(5), _HALVES, _array("u4", 1), _FLOATS,
-        _array("f4", 3), _HALVES,
+        "sequences.recurrent_loops", "lstm_backward", _HALVES, *_STEPS, _REALS, _REALS, _HALVES, _REALS,
+        _array("f4", 3), _HALVES, _HALVES, _HALVES,
     ),
+    _loop("sequences.recurrent_loops", "gru", _REALS, *_STEPS, _HALVES, _FLOATS, _FLOATS, _REALS, _HALVES),
     _loop(
-        "sequences.recurrent_loops", "lstm_backward", _HALVES, _integers(5), _REALS, _REALS, _REALS,
-        _array("f4", 3), _array("u4", 1), _HALVES,
+        "sequences.recurrent_loops", "gru_backward", _HALVES, *_STEPS, _REALS, _HALVES, _REALS, _REALS, _HALVES,
+        _HALVES, _HALVES, _HALVES,
     ),
+    _loop("sequences.recurrent_loops", "rnn", _REALS, *_STEPS, _HALVES, _FLOATS, "'bool'"),
     _loop(
-        "sequences.recurrent_loops", "gru", _REALS, _integers(5), _HALVES, _array("u4", 1), _FLOATS, _FLOATS, _REALS,
-        _HALVES,
-    ),
-    _loop(
-        "sequences.recurrent_loops", "gru_backward", _HALVES, _integers(5), _REALS, _HALVES, _REALS, _REALS, _HALVES,
-        _array("u4", 1), _HALVES, _HALVES,
-    ),
-    _loop("sequences.recurrent_loops", "rnn", _REALS, _integers(5), _HALVES, _array("u4", 1), _FLOATS, "'bool'"),
-    _loop(
-        "sequences.recurrent_loops", "rnn_backward", _HALVES, _integers(5), _REALS, _HALVES, _array("u4", 1), "'bool'",
+        "sequences.recurrent_loops", "rnn_backward", _HALVES, *_STEPS, _REALS, _HALVES, _HALVES, "'bool'", _HALVES,
         _HALVES,
     ),
     *[

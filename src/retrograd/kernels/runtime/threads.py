@@ -237,6 +237,11 @@ def _awake(size: int) -> int:
     return pool.address
 
 
+def sleep_function() -> int:
+    """Return the address of C's ``usleep``, or 0 before the first launch."""
+    return int(_pool.words[SLEEP // 8])
+
+
 def helpers() -> np.ndarray:
     """Return the address that workers poll and the number of threads, for compiled code that launches loops."""
     size = count()

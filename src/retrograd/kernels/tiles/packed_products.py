@@ -16,7 +16,6 @@ from numba.extending import intrinsic
 from ..loops.elements.basic_loops import _compiled
 from ..loops.matrices.products import DEEP, UNPACKED
 from ..runtime.numba_functions import routine
-from ..runtime.thread_protocol import shared
 from .tiles import (
     BYTES,
     HALF,
@@ -178,13 +177,6 @@ def packed(matrix, turned, depth, columns, factor):
         for j in range(out.size):
             out[j] *= factor
     return out
-
-
-@shared()
-def pack(matrix, turned, depth, columns, out, start, stop):
-    """Pack a matrix into ``out``; threads share the vectors of columns, or the rows."""
-    step, like = matrix.strides[0], out.dtype.type(0)
-    _pack(address_of(matrix), step, turned, depth, columns, _room(out), start, stop, like)
 
 
 @routine

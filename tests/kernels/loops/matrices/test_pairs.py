@@ -277,8 +277,9 @@ def test_maxima_of_bfloat16_are_exact(kernel):
         np.testing.assert_array_equal(found, wanted)
 
 
-# Inputs, states, steps, batch: several blocks of rows, an odd batch, and odd states, which are computed in float32.
-RECURRENT = [(24, 32, 7, 40), (128, 64, 5, 3), (9, 34, 4, 17), (16, 33, 4, 8)]
+# Inputs, states, steps, batch: several blocks of rows, an odd batch, and odd states, which are computed in float32; in
+# the last case two threads share the steps of a block.
+RECURRENT = [(24, 32, 7, 40), (128, 64, 5, 3), (9, 34, 4, 17), (16, 33, 4, 8), (20, 130, 2, 8)]
 
 
 @pytest.mark.parametrize("case", RECURRENT, ids=str)

@@ -1,4 +1,4 @@
-"""Recurrent layers by compiled loops over all steps; threads process different rows of the batch.
+"""Recurrent layers by compiled loops over all steps; threads process different rows of the batch, or different units.
 
 The references, with the same signatures, are in ops/nn/recurrent.
 """
@@ -14,12 +14,16 @@ from ... import SEVERAL, USEFUL, WORTH_SHARING, loop, multiplies
 from ...runtime.cores import count
 from ...runtime.levels import multiplies_bfloat16
 from ...runtime.result_arrays import empty
-from ...runtime.threads import launch, launch_products
+from ...runtime.threads import launch, launch_products, sleep_function
 from ...tiles.vector_width import width
 from ..layout.copies import LARGE, copied
 from ..matrices.pairs import paired
 
 BLOCK = 8  # minimum number of rows of the batch that are processed together
+APART = 16  # padding between the rows of a block, so that columns do not conflict in the cache
+SHARED = 1 << 16  # minimum number of multiplications of a thread between two steps
+HEAD = 256  # bytes of the words of a part of a team's steps, besides those of the steps (``next_task``)
+_NO_WORDS = np.zeros((1, 1), np.int64)
 
 
 def takes(gates: Array) -> bool:
@@ -48,13 +52,24 @@ def lstm(gates: Array, h: Array, w_hh: Array, bias: Array | None, cells: Array, 
 
     Here and below, all sequences that are written have the memory order of ``gates``.
     """
-    _run("lstm", gates, gates, _words(_dense(h)), _across(w_hh), _vector(bias, gates), cells, _rows(out, gates))
+    _run("lstm", gates, gates, w_hh, True, _words(_dense(h)), _vector(bias, gates), cells, _rows(out, gates))
 
 
-def lstm_backward(dout: Array, dh: Array, dc: Array, gates: Array, cells: Array, w_hh: Array, da: Array) -> None:
+def lstm_backward(
+    dout: Array,
+    dh: Array,
+    dc: Array,
+    h: Array,
+    gates: Array,
+    cells: Array,
+    out: Array,
+    w_hh: Array,
+    da: Array,
+    previous: Array,
+) -> None:
     """Run the backward of ``ops.nn.recurrent.lstm`` in place; multiply pairs if dout, w_hh and da are bfloat16."""
-    sequences = _rows(gates, gates), cells, _along(w_hh), _rows(da, gates)
-    _run("lstm_backward", gates, dout, dh, dc, *sequences)
+    before, after, into, states = [_rows(x, gates) for x in (gates, out, da, previous)]
+    _run("lstm_backward", gates, dout, w_hh, False, dh, dc, _words(_dense(h)), before, cells, after, into, states)
 
 
 def gru(
@@ -63,7 +78,7 @@ def gru(
     """Run the forward of ``ops.nn.recurrent.gru`` in place; multiply pairs if h, w_hh and out are bfloat16."""
     biases = _vector(b_ih, gates), _vector(b_hh, gates)
     sequences = _rows(recurrent_n, gates), _rows(out, gates)
-    _run("gru", gates, gates, _words(_dense(h)), _across(w_hh), *biases, *sequences)
+    _run("gru", gates, gates, w_hh, True, _words(_dense(h)), *biases, *sequences)
 
 
 def gru_backward(
@@ -76,33 +91,46 @@ def gru_backward(
     w_hh: Array,
     dx_gates: Array,
     dh_gates: Array,
+    previous: Array,
 ) -> None:
     """Run the backward of ``ops.nn.recurrent.gru`` in place; multiply pairs if arrays but ``dh`` are bfloat16."""
-    given = dh, _words(_dense(h)), _rows(gates, gates), _rows(recurrent_n, gates), _rows(out, gates), _along(w_hh)
-    _run("gru_backward", gates, dout, *given, _rows(dx_gates, gates), _rows(dh_gates, gates))
+    sequences = [_rows(x, gates) for x in (gates, recurrent_n, out, dx_gates, dh_gates, previous)]
+    _run("gru_backward", gates, dout, w_hh, False, dh, _words(_dense(h)), *sequences)
 
 
 def rnn(out: Array, h: Array, w_hh: Any, bias: Any, relu: bool) -> None:
     """Run the forward of ``ops.nn.recurrent.rnn`` in place; multiply pairs if h and w_hh are bfloat16."""
-    _run("rnn", out, out, _words(_dense(h)), _across(w_hh), _vector(bias, out), relu)
+    _run("rnn", out, out, w_hh, True, _words(_dense(h)), _vector(bias, out), relu)
 
 
-def rnn_backward(dout: Array, dh: Any, out: Array, w_hh: Any, relu: bool, da: Any) -> None:
+def rnn_backward(dout: Array, dh: Any, h: Any, out: Array, w_hh: Any, relu: bool, da: Any, previous: Any) -> None:
     """Run the backward of ``ops.nn.recurrent.rnn`` in place; multiply pairs if arrays but ``dh`` are bfloat16."""
-    _run("rnn_backward", out, dout, dh, _rows(out, out), _along(w_hh), relu, _rows(da, out))
+    after, into, states = [_rows(x, out) for x in (out, da, previous)]
+    _run("rnn_backward", out, dout, w_hh, False, dh, _words(_dense(h)), after, relu, into, states)
 
 
-def _run(name: str, model: Array, sequence: Array, *args: object) -> None:
-    """Run a loop on sequences in the memory order of ``model``; the first of them is given apart."""
+def _run(name: str, model: Array, sequence: Array, w_hh: Array, turned: bool, *args: object) -> None:
+    """Run a loop on sequences in the memory order of ``model``; the first of them is given apart.
+
+    The loop multiplies by ``w_hh``, or by its transpose if ``turned``.
+    """
     steps, batch, size = sequence.shape
     step, apart = (1, steps) if by_sequence(model) else (batch, 1)
     place = (steps, batch, 0, step, apart)
     if model.strides[0] < 0:
         place = (steps, batch, (steps - 1) * step, -step, apart)
-    blocks = -(-batch // BLOCK)
-    least = max(-(-blocks // count()), USEFUL // (steps * BLOCK * size))
+    blocks, (rows, units) = -(-batch // BLOCK), w_hh.shape
+    parts = max(1, min(count() // blocks, -(-units * 4 // width()), batch * w_hh.size // SHARED))
+    if parts == 1:
+        total, least = blocks, max(-(-blocks // count()), USEFUL // (steps * BLOCK * size))
+        words, room = _NO_WORDS, np.empty((1, 1, 1, 1), _words(w_hh).dtype)
+    else:
+        total, least = blocks * parts, 1
+        words = np.zeros((total, HEAD // 8 + steps + 1), np.int64)
+        room = np.empty((blocks, 2, BLOCK, (units if turned else rows) + APART), _words(w_hh).dtype)
+    given = place, (parts, sleep_function()), words, room, _packed(w_hh, turned, parts)
     run = loop("loops.sequences.recurrent_loops", name)
-    launch_products(run, blocks, least, _rows(sequence, model), place, *args)
+    launch_products(run, total, least, _rows(sequence, model), *given, *args)
 
 
 def _rows(x: Array, model: Array) -> Array:
@@ -117,18 +145,6 @@ def _words(x: Array) -> Array:
     return x.view(np.uint16) if x.itemsize == 2 else x
 
 
-def _across(w_hh: Array) -> Array:
-    """Pack the transpose of a weight, or of its pairs of adjacent bfloat16 numbers."""
-    w_hh = _dense(w_hh)
-    return _packed(w_hh.view(np.uint32) if w_hh.itemsize == 2 else w_hh, True)
-
-
-def _along(w_hh: Array) -> Array:
-    """Pack a weight, or pairs of its rows if it is bfloat16."""
-    w_hh = _dense(w_hh)
-    return _packed(paired(w_hh[None])[0] if w_hh.itemsize == 2 else w_hh, False)
-
-
 def _dense(x: Array) -> Array:
     if x.flags.carray:
         return x
@@ -139,13 +155,17 @@ def _vector(bias: Array | None, gates: Array) -> Array:
     return np.zeros(gates.shape[2], gates.dtype) if bias is None else _dense(bias)
 
 
-def _packed(matrix: Array, turned: bool) -> Array:
-    """Pack the matrix, or its transpose, for ``tiles.multiply``, aligned to whole vectors."""
-    (depth, columns), size = matrix.shape[::-1] if turned else matrix.shape, matrix.itemsize
-    lanes = width() // size
-    vectors = -(-columns // lanes)
-    memory = empty(((depth * vectors + 1) * lanes,), matrix.dtype)
-    parts, each = (vectors, depth * lanes) if turned else (depth, columns)
-    args = _dense(matrix), turned, depth, columns, memory
-    launch(loop("tiles.packed_products", "pack"), parts, max(1, WORTH_SHARING // each), *args)
-    return memory[-memory.ctypes.data % width() // size :][: depth * vectors * lanes]
+def _packed(w_hh: Array, turned: bool, parts: int) -> Array:
+    """Pack a weight, or its transpose, for ``tiles.multiply``, aligned to whole vectors; of bfloat16 its pairs."""
+    units, w_hh = w_hh.shape[1], _dense(w_hh)
+    if w_hh.itemsize == 2:  # pairs of adjacent numbers, or of rows
+        w_hh = w_hh.view(np.uint32) if turned else paired(w_hh[None])[0]
+    rows, columns = w_hh.shape
+    lanes = width() // w_hh.itemsize
+    vectors = -(-units // lanes) * (rows // units if turned else 1)
+    depth = columns if turned else rows
+    memory = empty(((depth * vectors + 1) * lanes,), w_hh.dtype)
+    total, each = (vectors, depth * lanes) if turned else (depth, units)
+    args = w_hh, turned, depth, units, parts, memory
+    launch(loop("loops.sequences.recurrent_loops", "pack"), total, max(1, WORTH_SHARING // each), *args)
+    return memory[-memory.ctypes.data % width() // w_hh.itemsize :][: depth * vectors * lanes]

@@ -22,10 +22,10 @@ from ...table.batching import composed
 from ...table.composites import gradients_of, raw, second_order, where_needed
 from .kernel_helpers import (
     backward_of_halves,
+    fill_previous,
     new_sequence,
     of_halves,
     ordered,
-    previous,
     product,
     projected,
     sigmoid_from_tanh,
@@ -63,15 +63,19 @@ def _steps(gates: Array, h: Array, w_hh: Array, b_ih: Array | None, b_hh: Array 
 
 def _steps_back(
     dout: Array, dh: Array, h: Array, gates: Array, hn: Array, out: Array, w_hh: Array, dx_gates: Array,
-    dh_gates: Array,
+    dh_gates: Array, previous: Array,
 ) -> None:  # fmt: skip
-    """Fill the gradients of the inputs' and the states' pre-activations; replace the last state's by the first's."""
+    """Fill the gradients of the inputs' and the states' pre-activations, and the states before each step.
+
+    Replace the last state's gradient by that of the first state.
+    """
+    fill_previous(h, out, previous)
     steps, batch, size = out.shape
     r, z, n = (gates[..., k * size : (k + 1) * size] for k in range(3))
     # The derivatives of h (for r: of n's pre-activation) with respect to pre-activations; the loop multiplies them in
     # place.
     dx_gates[..., :size] = hn * r * (1 - r)
-    dx_gates[..., size : 2 * size] = (previous(h, out, False) - n) * z * (1 - z)
+    dx_gates[..., size : 2 * size] = (previous - n) * z * (1 - z)
     dx_gates[..., 2 * size :] = (1 - z) * (1 - n * n)
     for t in range(steps - 1, -1, -1):
         dh += dout[t]
@@ -102,12 +106,13 @@ def _gru_backward(
     out: Array, gates: Array, hn: Array, reverse: bool, wanted: tuple[bool, ...],
 ) -> tuple[Any, ...]:  # fmt: skip
     dh = dh.copy(order="C")
-    dx_gates, dh_gates = [new_sequence(gates, gates.shape[2], x.dtype) for _ in range(2)]
+    size = out.shape[2]
+    dx_gates, dh_gates, previous = [new_sequence(gates, width, x.dtype) for width in (3 * size, 3 * size, size)]
     run = loops.gru_backward if loops.takes(gates) else _steps_back
-    sequences = dout, gates, hn, out, dx_gates, dh_gates
-    given, before, recurrent, after, into_x, into_h = [ordered(array, reverse) for array in sequences]
-    run(given, dh, h, before, recurrent, after, w_hh, into_x, into_h)
-    return weight_gradients(dx_gates, dh_gates, x, h, out, w_ih, reverse, wanted, (dh,))
+    sequences = dout, gates, hn, out, dx_gates, dh_gates, previous
+    given, before, recurrent, after, into_x, into_h, states = [ordered(array, reverse) for array in sequences]
+    run(given, dh, h, before, recurrent, after, w_hh, into_x, into_h, states)
+    return weight_gradients(dx_gates, dh_gates, x, previous, w_ih, wanted, (dh,))
 
 
 def _gru_composite(

@@ -62,30 +62,25 @@ def projected(x: Array, w: Array) -> Array:
     return swapped(dot(as_rows(x), w.T, False).reshape(*x.shape[:2], w.shape[0]), within)
 
 
-def previous(h: Array, out: Array, reverse: bool) -> Array:
-    """Return the hidden state before each step."""
-    before = new_sequence(out, out.shape[2], out.dtype)
-    if out.shape[0]:
-        later = ordered(before, reverse)
-        later[0] = h
-        write(later[1:], ordered(out, reverse)[:-1])
-    return before
+def fill_previous(h: Array, out: Array, previous: Array) -> None:
+    """Fill ``previous`` with the hidden state before each step; all are in the order of processing."""
+    previous[:1] = h
+    write(previous[1:], out[:-1])
 
 
 def weight_gradients(
     dx_gates: Array,
     dh_gates: Array,
     x: Array,
-    h: Array,
-    out: Array,
+    previous: Array,
     w_ih: Array,
-    reverse: bool,
     wanted: tuple[bool, ...],
     states: tuple[Array, ...],
 ) -> tuple[Array, ...]:
     """Return the required gradients: of x and the weights, by one product each, and the given gradients of the states.
 
-    ``dx_gates`` and ``dh_gates`` are the gradients of the inputs' and the states' part of the pre-activations.
+    ``dx_gates`` and ``dh_gates`` are the gradients of the inputs' and the states' part of the pre-activations, and
+    ``previous`` contains the hidden state before each step.
     """
     want_x, *want_states, want_w_ih, want_w_hh, want_b_ih, want_b_hh = wanted
     within = loops.by_sequence(dx_gates)
@@ -96,7 +91,7 @@ def weight_gradients(
     if want_w_ih:
         found.append(dot(flat_x.T, as_rows(x)))
     if want_w_hh:
-        found.append(dot(flat_h.T, as_rows(swapped(previous(h, out, reverse), within))))
+        found.append(dot(flat_h.T, as_rows(swapped(previous, within))))
     if want_b_ih:
         found.append(accurate_sum(wide(flat_x), (0,)))
     if want_b_hh:

@@ -26,6 +26,7 @@ from ...table.batching import composed
 from ...table.composites import gradients_of, raw, second_order, where_needed
 from .kernel_helpers import (
     backward_of_halves,
+    fill_previous,
     new_sequence,
     of_halves,
     ordered,
@@ -63,8 +64,15 @@ def _steps(gates: Array, h: Array, w_hh: Array, bias: Array | None, cells: Array
         h *= o[t]
 
 
-def _steps_back(dout: Array, dh: Array, dc: Array, gates: Array, cells: Array, w_hh: Array, da: Array) -> None:
-    """Fill the gradient of the pre-activations; replace the last states' gradients by those of the first states."""
+def _steps_back(
+    dout: Array, dh: Array, dc: Array, h: Array, gates: Array, cells: Array, out: Array, w_hh: Array, da: Array,
+    previous: Array,
+) -> None:  # fmt: skip
+    """Fill the gradient of the pre-activations, and the states before each step.
+
+    Replace the last states' gradients by those of the first states.
+    """
+    fill_previous(h, out, previous)
     steps, batch, size = dout.shape
     tanh_c = np.tanh(cells[1:])
     i, f, g, o = (gates[..., k * size : (k + 1) * size] for k in range(4))
@@ -105,10 +113,12 @@ def _lstm_backward(
     dout: Array, dh: Array, dc: Array, x: Array, h: Array, c: Array, w_ih: Array, w_hh: Array, b_ih: Array | None,
     b_hh: Array | None, out: Array, gates: Array, cells: Array, reverse: bool, wanted: tuple[bool, ...],
 ) -> tuple[Any, ...]:  # fmt: skip
-    dh, dc, da = dh.copy(order="C"), dc.copy(order="C"), new_sequence(gates, gates.shape[2], x.dtype)
+    dh, dc = dh.copy(order="C"), dc.copy(order="C")
+    da, previous = [new_sequence(gates, size, x.dtype) for size in (gates.shape[2], out.shape[2])]
     run = loops.lstm_backward if loops.takes(gates) else _steps_back
-    run(ordered(dout, reverse), dh, dc, ordered(gates, reverse), cells, w_hh, ordered(da, reverse))
-    return weight_gradients(da, da, x, h, out, w_ih, reverse, wanted, (dh, dc))
+    given, before, after, into, states = [ordered(array, reverse) for array in (dout, gates, out, da, previous)]
+    run(given, dh, dc, h, before, cells, after, w_hh, into, states)
+    return weight_gradients(da, da, x, previous, w_ih, wanted, (dh, dc))
 
 
 def _lstm_composite(

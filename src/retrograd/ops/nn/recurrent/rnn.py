@@ -17,6 +17,7 @@ from ...table.batching import composed
 from ...table.composites import gradients_of, raw, second_order, where_needed
 from .kernel_helpers import (
     backward_of_halves,
+    fill_previous,
     narrowed,
     new_sequence,
     ordered,
@@ -39,8 +40,14 @@ def _steps(out: Array, h: Array, w_hh: Array, bias: Array | None, relu: bool) ->
         h = np.maximum(a, 0, out=a) if relu else np.tanh(a, out=a)
 
 
-def _steps_back(dout: Array, dh: Array, out: Array, w_hh: Array, relu: bool, da: Array) -> None:
-    """Fill the gradient of the pre-activations; replace the last state's gradient by that of the first state."""
+def _steps_back(
+    dout: Array, dh: Array, h: Array, out: Array, w_hh: Array, relu: bool, da: Array, previous: Array
+) -> None:
+    """Fill the gradient of the pre-activations, and the states before each step.
+
+    Replace the last state's gradient by that of the first state.
+    """
+    fill_previous(h, out, previous)
     da[...] = out > 0 if relu else 1 - out * out
     for t in range(out.shape[0] - 1, -1, -1):
         da[t] *= dh + dout[t]
@@ -71,10 +78,12 @@ def _rnn_backward(
     dout: Array, dh: Array, x: Array, h: Array, w_ih: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None,
     out: Array, relu: bool, reverse: bool, wanted: tuple[bool, ...],
 ) -> tuple[Any, ...]:  # fmt: skip
-    dh, da = dh.copy(order="C"), new_sequence(out, out.shape[2], x.dtype)
+    dh = dh.copy(order="C")
+    da, previous = [new_sequence(out, out.shape[2], x.dtype) for _ in range(2)]
     run = loops.rnn_backward if loops.takes(out) else _steps_back
-    run(ordered(dout, reverse), dh, ordered(out, reverse), w_hh, relu, ordered(da, reverse))
-    return weight_gradients(da, da, x, h, out, w_ih, reverse, wanted, (dh,))
+    given, after, into, states = [ordered(array, reverse) for array in (dout, out, da, previous)]
+    run(given, dh, h, after, w_hh, relu, into, states)
+    return weight_gradients(da, da, x, previous, w_ih, wanted, (dh,))
 
 
 def _rnn_composite(
