@@ -12,6 +12,7 @@ or ``total`` after adding the gradient to it, or None; after None, the backward 
 from __future__ import annotations
 
 from sys import getrefcount
+from weakref import ReferenceType, getweakrefs
 
 from numpy import ndarray
 
@@ -59,11 +60,18 @@ def only_reference(values: Values, place: int) -> bool:
     """Return whether ``values[place]``, an array, and the memory that it views have no other reference."""
     array = values.pop(place)
     alone = type(array) is ndarray and getrefcount(array) == LOCAL_ONLY and array.flags.writeable
+    alone = alone and not _may_be_read(array)
     if alone and is_view(array):
         base = array.base
         alone = type(base) is ndarray and getrefcount(base) == LOCAL_ONLY + 1 and not is_view(base)
+        alone = alone and not _may_be_read(base)
     values.insert(place, array)
     return alone
+
+
+def _may_be_read(array: ndarray) -> bool:
+    """Return whether a weak reference would give the array to a reader; those of a ledger only count its bytes."""
+    return any(type(reference) is ReferenceType for reference in getweakrefs(array))
 
 
 __all__ = ["only_reference", "run_in_place"]
