@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from ..core.arrays import Array
-from ..core.arrays.devices import backend_of, is_array
+from ..core.arrays.devices import is_array
 from ..core.arrays.dtypes import INEXACT, float32, float64, get_default_dtype
 from ..core.arrays.fp_warnings import silenced
+from ..core.arrays.memory import lasting_zeros
 from ..core.errors import describe
 from ..core.graph.handles import RemovableHandle
 from ..core.graph.modes import enable_grad, modes, watchers
@@ -415,7 +416,7 @@ class Optimizer(ChecksOptions):
         return state[name].array
 
     def _zeros_like(self, parameter: Tensor) -> Tensor:
-        return new_tensor(backend_of(parameter.array).xp.zeros_like(parameter.array))
+        return new_tensor(lasting_zeros(parameter.array))
 
     def _scalar(self, value: float) -> Tensor:
         """Return a number of the state as a 0-d CPU Tensor, in float32 or, if that is the default dtype, float64."""

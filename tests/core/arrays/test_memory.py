@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import subprocess
 import sys
+from copy import deepcopy
 
+import numpy as np
 import pytest
 
+import retrograd as rg
 from retrograd.core.arrays import memory
+from retrograd.core.arrays.layout import is_view, place_of
 
 pytestmark = pytest.mark.skipif(not memory._LIBC, reason="glibc alone has the thresholds")
 
@@ -63,3 +68,16 @@ def test_empty_cache_gives_the_memory_of_freed_arrays_back():
 def test_thresholds_that_the_environment_sets_are_left_alone(monkeypatch):
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "100000")
     assert memory.keep_freed_memory() is False
+
+
+def test_large_state_of_an_optimizer_lies_outside_of_the_heap():
+    p = rg.ones(512, 1024, requires_grad=True)
+    p.grad = rg.ones(512, 1024)
+    optimizer = rg.optim.Adam([p], lr=0.5)
+    optimizer.step()
+    for name in ("exp_avg", "exp_avg_sq"):
+        state = optimizer.state[p][name].array
+        assert place_of(state) % mmap.PAGESIZE == 0 and not is_view(state) and state.flags.writeable
+    np.testing.assert_allclose(optimizer.state[p]["exp_avg"].numpy(), np.full((512, 1024), 0.1), rtol=1e-6)
+    again = deepcopy(optimizer.state_dict())
+    np.testing.assert_array_equal(again["state"][0]["exp_avg"].numpy(), optimizer.state[p]["exp_avg"].numpy())

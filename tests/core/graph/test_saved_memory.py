@@ -1,5 +1,7 @@
 """Memory that a backward pass reuses: logits, gradients that two operators share, inputs that it computes again."""
 
+import tracemalloc
+from contextlib import nullcontext
 from weakref import ref
 
 import numpy as np
@@ -137,3 +139,45 @@ def test_an_optimizer_in_the_backward_pass_holds_one_gradient_at_a_time():
     assert set(alive) == {1}
     for p, q in zip(*[net.parameters() for net in nets], strict=True):
         np.testing.assert_array_equal(p.detach().numpy(), q.detach().numpy())
+
+
+def test_a_gradient_of_several_readers_is_computed_late_for_a_hook_on_it():
+    table, inner = drawn(LARGE // 256, 256).requires_grad_(), drawn(256, 256, seed=1).requires_grad_()
+    index, target = rg.arange(96), rg.arange(96) % 7
+
+    def passed(budget=None):
+        with nullcontext() if budget is None else rg.memory_budget(budget):
+            hidden = F.linear(F.embedding(index, table) * 0.1, inner)
+            begins = []
+            hidden.register_hook(lambda _: begins.append(tracemalloc.get_traced_memory()[0]))
+            loss = F.cross_entropy(F.linear(hidden, table), target)
+            tracemalloc.start()
+            loss.backward()
+            tracemalloc.stop()
+        found = table.grad.numpy(), inner.grad.numpy()
+        table.grad = inner.grad = None
+        return found, begins[0]
+
+    plain, held = passed()
+    handle = table.register_post_accumulate_grad_hook(lambda leaf: None)
+    for budget in (None, "1 GB"):
+        late, held_late = passed(budget)
+        assert held_late < held - 0.5 * table.nbytes
+        for one, other in zip(late, plain, strict=True):
+            np.testing.assert_array_equal(one, other)
+    handle.remove()
+
+
+def test_logits_that_a_linear_layer_computes_again_are_not_overwritten(monkeypatch):
+    monkeypatch.setattr(affine, "RECOMPUTED", LARGE)
+    h, w = drawn(512, LARGE // 256).requires_grad_(), drawn(8, LARGE // 256, seed=1).requires_grad_()
+    found = []
+    for retain in (True, False):
+        x = F.gelu(h)
+        product = F.linear(x, w).square().mean()
+        loss = F.cross_entropy(x, rg.arange(512) % 7)
+        del x
+        (product + loss).backward(retain_graph=retain)
+        found.append(w.grad.numpy())
+        w.grad = h.grad = None
+    np.testing.assert_array_equal(found[1], found[0])

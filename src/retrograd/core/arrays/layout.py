@@ -116,8 +116,8 @@ class Lines:
 
     __slots__ = ("__array_interface__", "memory")
 
-    def __init__(self, shape: tuple[int, ...], dtype: np.dtype) -> None:
-        self.memory = np.empty(prod(shape) * dtype.itemsize + LINE, np.uint8)
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype, memory: Array | None = None) -> None:
+        self.memory = np.empty(prod(shape) * dtype.itemsize + LINE, np.uint8) if memory is None else memory
         place = place_of(self.memory)
         data = place + -place % LINE, False
         self.__array_interface__ = {"version": 3, "shape": shape, "typestr": dtype.str, "data": data}

@@ -10,17 +10,26 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import mmap
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 
-from .devices import registered_backends
+import numpy as np
+
+from . import Array
+from .devices import backend_of, registered_backends
+from .layout import Lines
 
 # Functions that free further cached memory.
 caches: list[Callable[[], None]] = []
 
+LASTING = 1 << 20  # minimum bytes of an array that ``lasting_zeros`` allocates outside of the heap
+TRIMMED = 1 << 26  # bytes of such arrays after which the heap returns its free memory
 LARGE = 1 << 15  # float32 elements of an array at glibc's initial mmap threshold
+
+_since_trim = 0
 
 # From glibc's malloc.h.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -43,6 +52,29 @@ def keep_freed_memory() -> bool:
 def large_array_met() -> None:
     """Keep freed memory from now on; called for the first array of at least ``LARGE`` elements."""
     keep_freed_memory()
+
+
+def lasting_zeros(like: Array) -> Array:
+    """Return ``np.zeros_like(like)`` for an array that lives as long as the program, such as state of an optimizer.
+
+    Large arrays get pages outside of glibc's heap. Inside, the first step would allocate them between arrays that it
+    soon frees, and later steps would find no free range that is large enough for the largest of their arrays. The heap
+    then gives back what the initialization of the parameters has freed, which the state does not fill.
+    """
+    global _since_trim
+    dtype = like.dtype
+    ordinary = type(like) is not np.ndarray or np.dtype(dtype.str) != dtype or not like.flags.c_contiguous
+    if ordinary or like.nbytes < LASTING or os.name != "posix":
+        return backend_of(like).xp.zeros_like(like)
+    _since_trim += like.nbytes
+    if _since_trim >= TRIMMED:
+        _since_trim = 0
+        trim()
+    pages = mmap.mmap(-1, like.nbytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):  # as NumPy does for its own arrays
+        with suppress(OSError):
+            pages.madvise(mmap.MADV_HUGEPAGE)
+    return np.asarray(Lines(like.shape, dtype, np.frombuffer(pages, np.uint8)))
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from ..tensor.mutation import read_through_base
 from ..tensor.storage import LOCAL_ONLY, is_saved, overlaps_itself, storage_of, unshare
 from ..tensor.tensor import Tensor, new_tensor, tensor_method
 from .fitting import add_to_output, all_outputs, fit
-from .in_place import run_in_place
+from .in_place import accumulation_hooks, postponed, run_in_place
 from .modes import modes, recording, watchers, without_recording
 from .nodes import NOTHING, Node, edge_of, leading_to, oldest, reachable, saved_by
 from .observers import Observer
@@ -95,7 +95,7 @@ class Walk:
         """Run the pass of a plain ``backward()``: the fast path without Tensors, inputs or observers."""
         freed = not self.retain_graph
         self.order, completes = reachable([root for root, _ in roots])
-        order = self.order
+        order = self.order = postponed(self.order, completes) if accumulation_hooks and freed else self.order
         cotangents: dict[Any, Any] = {}
         summed: set[object] = set()
         for root, g in roots:
@@ -181,6 +181,8 @@ class Walk:
         wanted, create_graph, retain_graph = self.wanted, self.create_graph, self.retain_graph
         tensors, apart = self.tensors, self.tensors and not self.create_graph
         self.order, completes = reachable((root for root, _ in roots), -1 if wanted is None else oldest(wanted))
+        if accumulation_hooks and wanted is None and not (retain_graph or tensors):
+            self.order = postponed(self.order, completes)
         order, leading, useful = self.order, None, None
         if wanted is not None:
             leading = leading_to(wanted, order)
@@ -197,6 +199,7 @@ class Walk:
                 cotangents[root] = g
         observers = modes.observers if watchers else ()
         receivers = [observer for observer in observers if type(observer).sent is not Observer.sent]
+        frees_alone = not (retain_graph or tensors or receivers)
         entering = [observer.entered for observer in observers if type(observer).entered is not Observer.entered]
         leaving = [observer.left for observer in observers if type(observer).left is not Observer.left]
         get, pop = cotangents.get, cotangents.pop
@@ -231,7 +234,11 @@ class Walk:
                 together: Any = None
                 if plan.joint is not None:
                     together = plan.joint(g, saved, tuple([parent is not None for parent in node.parents]))
-                for index, rule, place in plan.rules:
+                rules = plan.rules
+                if frees_alone and plan.primitive.in_place is not None and (useful is None or node.left in useful):
+                    saved = None
+                    rules, saved = ((), NOTHING) if run_in_place(node, g, cotangents, summed) else (rules, node.saved)
+                for index, rule, place in rules:
                     parent = node.left if index == 0 else node.right if index == 1 else node.more[index]
                     if useful is not None and parent not in useful:
                         continue

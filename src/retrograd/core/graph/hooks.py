@@ -15,6 +15,7 @@ from ..tensor.tensor import Tensor, tensor_method
 from .backward import changed_by, conjugate, replaced_by, shown_to_hooks
 from .fitting import all_outputs, fit
 from .handles import LeafHooks, NodeHooks, RemovableHandle
+from .in_place import accumulation_hooks
 from .nodes import AccumulateGrad, Node
 from .plan import WHOLE, Plan, pull
 from .reentrant import reentrant
@@ -84,6 +85,7 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], No
             "register_post_accumulate_grad_hook: post accumulate grad hooks cannot be registered on non-leaf tensors; "
             "expected a leaf that requires grad"
         )
+    accumulation_hooks[:] = [None]
     return RemovableHandle(_leaf_hooks(self).on_accumulation, hook)
 
 
