@@ -220,6 +220,31 @@ def test_loops_are_rolled_after_bfloat16_and_meta_have_come():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("reads", [1, 3])
+def test_only_sums_of_a_constants_gradients_within_a_step_round_bfloat16_differently(reads):
+    def loss(u, k, xs):
+        def step(u, x):
+            u = (u * k + x).tanh() if reads == 1 else (u * k + x * k).tanh() + k.sin()
+            return u, u
+
+        u, ys = scan(step, u, xs)
+        return (u * u).sum() + ys.sum()
+
+    numbers = np.random.default_rng(0)
+    given = [rg.tensor(numbers.standard_normal(s).astype(np.float32)).bfloat16() for s in ((8,), (8,), (12, 8))]
+    values, gradients = rg.compile(loss), rg.compile(grad(loss, argnums=(0, 1, 2)))
+    for _ in range(2):
+        assert values(*given).item() == loss(*given).item()
+        (u, k, xs), (eager_u, eager_k, eager_xs) = gradients(*given), grad(loss, argnums=(0, 1, 2))(*given)
+        assert rg.equal(u, eager_u)
+        assert rg.equal(xs, eager_xs)
+        error = float((k.float() - eager_k.float()).abs().max() / eager_k.float().abs().max())
+        assert error <= (0 if reads == 1 else 3 * 2.0**-8)  # a sum of 12 steps in another order
+    assert rolled(values)
+    assert rolled(gradients)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float64, pytest.param(np.float32, marks=pytest.mark.slow)])
 def test_rolled_arrays_of_a_step_have_the_numbers_of_eager_ones(dtype):
     def loss(u, k):
