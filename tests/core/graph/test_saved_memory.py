@@ -9,6 +9,7 @@ import pytest
 
 import retrograd as rg
 from retrograd.core.arrays.summation import LARGE, adding
+from retrograd.core.graph.nodes import reachable
 from retrograd.nn import functional as F
 from retrograd.ops.linear.products import affine
 
@@ -141,6 +142,10 @@ def test_an_optimizer_in_the_backward_pass_holds_one_gradient_at_a_time():
         np.testing.assert_array_equal(p.detach().numpy(), q.detach().numpy())
 
 
+def order_of(loss):
+    return reachable([loss.grad_fn])[0]
+
+
 def test_a_gradient_of_several_readers_is_computed_late_for_a_hook_on_it():
     table, inner = drawn(LARGE // 256, 256).requires_grad_(), drawn(256, 256, seed=1).requires_grad_()
     index, target = rg.arange(96), rg.arange(96) % 7
@@ -151,9 +156,11 @@ def test_a_gradient_of_several_readers_is_computed_late_for_a_hook_on_it():
             begins = []
             hidden.register_hook(lambda _: begins.append(tracemalloc.get_traced_memory()[0]))
             loss = F.cross_entropy(F.linear(hidden, table), target)
+            edges = [node.parents for node in order_of(loss)]
             tracemalloc.start()
             loss.backward()
             tracemalloc.stop()
+            assert [node.parents for node in order_of(loss)] == edges
         found = table.grad.numpy(), inner.grad.numpy()
         table.grad = inner.grad = None
         return found, begins[0]

@@ -181,7 +181,7 @@ class Walk:
         wanted, create_graph, retain_graph = self.wanted, self.create_graph, self.retain_graph
         tensors, apart = self.tensors, self.tensors and not self.create_graph
         self.order, completes = reachable((root for root, _ in roots), -1 if wanted is None else oldest(wanted))
-        if accumulation_hooks and wanted is None and not (retain_graph or tensors):
+        if accumulation_hooks and wanted is None and not (retain_graph or tensors or watchers and modes.observers):
             self.order = postponed(self.order, completes)
         order, leading, useful = self.order, None, None
         if wanted is not None:

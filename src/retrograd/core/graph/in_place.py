@@ -113,9 +113,15 @@ def _later(node: Node, leaf: Tensor) -> Node | None:
     held = prod(node.shape) * node.dtype.itemsize + getattr(saved[place] if place >= 0 else None, "nbytes", 0)
     if plan.several or not plan.keeps_arrays or place < ALONE or held >= leaf.array.nbytes:
         return None
+    before, compute = node.parents, rule
+
+    def restore_and_compute(*given: Array) -> Array:
+        node.plan, node.parents = plan, before  # the graph remains as the program has recorded it
+        return compute(*given)
+
     later = copy(node)
     later.plan, node.plan = copy(plan), copy(plan)
-    later.plan.rules = ((0, rule, place),)
+    later.plan.rules = ((0, restore_and_compute, place),)
     later.left, later.right, later.more, later.hooks = leaf, None, None, None
     node.plan.rules = tuple([(at, _same, ALONE) if at == index else (at, *rest) for at, *rest in plan.rules])
     parents[index] = later
