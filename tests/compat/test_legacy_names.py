@@ -314,6 +314,26 @@ def test_assert_close():
         rg.testing.assert_close(rg.ones(2), rg.ones(2).double())
 
 
+@pytest.mark.parametrize("name", ["bool", "uint8", "int64", "float16", "bfloat16", "float64", "complex64"])
+def test_make_tensor_draws_numbers_of_a_dtype_between_two_limits(name):
+    options = {"dtype": getattr(rg, name), "device": "cpu"}
+    x, y = (rg.testing.make_tensor(8, 6, **options, noncontiguous=skips, exclude_zero=skips) for skips in (False, True))
+    assert x.shape == y.shape == (8, 6) and x.dtype == y.dtype == options["dtype"]
+    assert x.is_contiguous() and not y.is_contiguous() and y.all()
+    assert len(set(x.flatten().tolist())) == 2 if name == "bool" else 3 < x.abs().max() < 13
+    if name != "bool":
+        assert set(rg.testing.make_tensor((50,), **options, low=2, high=3).abs().long().tolist()) <= {2, 3, 4}
+
+
+def test_make_tensor_says_which_limits_and_gradients_a_dtype_has():
+    wide = {"low": rg.finfo(rg.float32).min, "high": rg.finfo(rg.float32).max}
+    x = rg.testing.make_tensor(9, dtype=rg.float32, device="cpu", requires_grad=True, **wide)
+    assert x.requires_grad and x.is_leaf and x.isfinite().all() and x.abs().max() > 1e30
+    for options in ({"low": 2, "high": 1}, {"low": 300, "high": 400}, {"requires_grad": True}):
+        with pytest.raises(ValueError, match="make_tensor"):
+            rg.testing.make_tensor(2, dtype=rg.uint8, device="cpu", **options)
+
+
 def test_every_file_of_pytorchs_distributions_is_found_by_its_name():
     torch = pytest.importorskip("torch")
     for file in sorted(Path(torch.distributions.__file__).parent.glob("[a-z]*.py")):

@@ -1,7 +1,6 @@
 """Rarer names of PyTorch, against PyTorch's own."""
 
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -146,16 +145,6 @@ def test_an_operator_of_the_programs_own_has_the_derivative_that_it_registers():
     x = rg.tensor([1.0, 2.0], requires_grad=True)
     cube(x).sum().backward()
     assert x.grad.tolist() == [3.0, 12.0]
-
-
-def test_the_handler_of_traces_writes_into_its_folder_what_a_profiler_exports(tmp_path):
-    class Profiler:
-        def export_chrome_trace(self, path):
-            Path(path).write_text("{}", encoding="utf-8")
-
-    rg.profiler.tensorboard_trace_handler(str(tmp_path / "runs"), "worker")(Profiler())
-    (written,) = (tmp_path / "runs").iterdir()
-    assert written.name.startswith("worker.") and written.name.endswith(".pt.trace.json")
 
 
 def test_the_current_accelerator_is_another_for_a_while_where_there_is_one():

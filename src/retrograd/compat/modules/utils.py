@@ -1,4 +1,4 @@
-"""Contents of ``utils``, ``testing``, ``profiler`` and ``_six``."""
+"""Contents of ``utils``, ``testing`` and ``_six``."""
 
 from __future__ import annotations
 
@@ -8,20 +8,25 @@ import socket
 import time
 import timeit
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from datetime import datetime
-from enum import Enum
 from io import BytesIO
+from math import ceil, prod
 from math import inf as inf
 from math import nan as nan
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from ...core.arrays.dtypes import promote_types
+from ...core.arrays.public_dtypes import dtype as public_dtype
 from ...core.nests import replaced
 from ...core.tensor.tensor import Tensor, new_tensor, to_array
+from ...ops.make.filled import empty
+from ...ops.make.random import randint
+from ...ops.math.complex_numbers import view_as_real
+from ...ops.table.types import DeviceLike, DTypeLike
 from . import cuda
+from .toplevel import finfo, iinfo
 
 # ``utils.benchmark``: a timer of statements, built on ``timeit``
 
@@ -222,6 +227,60 @@ def assert_allclose(
     assert_close(actual, expected, rtol=rtol, atol=atol, equal_nan=equal_nan, check_dtype=False, msg=msg or None)
 
 
+def make_tensor(
+    *shape: Any,
+    dtype: DTypeLike,
+    device: DeviceLike,
+    low: float | None = None,
+    high: float | None = None,
+    requires_grad: bool = False,
+    noncontiguous: bool = False,
+    exclude_zero: bool = False,
+    memory_format: object = None,
+) -> Tensor:
+    """Return a Tensor of random numbers from ``low`` up to, but without, ``high``.
+
+    By default the numbers are between -9 and 9, or both False and True. With ``noncontiguous`` the result is every
+    other element of the last dimension of a Tensor; with
+    ``exclude_zero`` zeros are replaced by 1 or ``finfo(dtype).tiny``.
+
+    Raises:
+        ValueError: ``low`` is not less than ``high`` or no limit of the dtype, or an integer dtype requires a gradient.
+
+    >>> import retrograd as rg
+    >>> rg.testing.make_tensor(2, 3, dtype=rg.int64, device="cpu").shape
+    (2, 3)
+    """
+    kind = public_dtype(dtype)
+    exact = not kind.is_floating_point and not kind.is_complex
+    if requires_grad and exact:
+        raise ValueError(f"make_tensor: requires_grad=True needs a floating-point or complex dtype, got {kind}")
+    if noncontiguous and memory_format is not None:
+        raise ValueError("make_tensor: pass noncontiguous or memory_format, not both")
+    limits = iinfo("uint8" if kind.name == "bool" else kind) if exact else finfo(kind)
+    smallest, largest = (0, 2) if kind.name == "bool" else (limits.min, limits.max + (exact and kind.name != "int64"))
+    low = (0 if kind.name == "bool" else -9) if low is None else low
+    high = min(10 if exact else 9, largest) if high is None else high
+    if not (low < high or (low == high and not exact)) or high < smallest or low >= largest:
+        raise ValueError(f"make_tensor: expected low < high, both in the range of {kind}, got {low} and {high}")
+    low, high = max(low, smallest), min(high, largest)
+    lengths = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], Sequence) else shape
+    skips = noncontiguous and prod(lengths) > 1
+    if skips:
+        lengths = (*lengths[:-1], 2 * lengths[-1])
+    if exact:
+        result = randint(ceil(low), ceil(high), lengths, dtype=kind, device=device)
+    else:
+        result = empty(lengths, dtype=kind, device=device)
+        part, half = view_as_real(result) if kind.is_complex else result, high - low >= limits.max
+        part.uniform_(low / 2, high / 2).mul_(2) if half else part.uniform_(low, high)
+    if skips:
+        result = result[..., 1::2]
+    if exclude_zero:
+        result[result == 0] = 1 if isinstance(limits, iinfo) else limits.tiny
+    return result.requires_grad_(requires_grad)
+
+
 # ``utils.checkpoint``: helpers that programs with their own checkpoints import
 
 
@@ -240,79 +299,6 @@ def set_device_states(devices: Sequence[int], states: Sequence[Tensor], **option
 def detach_variable(inputs: tuple[object, ...]) -> tuple[object, ...]:
     """Detach the Tensors among the inputs and restore their ``requires_grad``."""
     return tuple(x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x for x in inputs)
-
-
-# ``profiler``: PyTorch's profiler is absent; programs may use its context managers and schedules
-
-
-class record_function(nullcontext[None]):
-    """A context manager that names a part of the program for PyTorch's profiler. It has no effect."""
-
-    def __init__(self, name: str, args: str | None = None) -> None:
-        super().__init__()
-        self.name = name
-
-
-def profile(*args: object, **kwargs: object) -> NoReturn:
-    """Raise an error: PyTorch's profiler is not available.
-
-    Raises:
-        RuntimeError: always.
-    """
-    raise RuntimeError("profile: PyTorch's profiler is not available; use retrograd.inspect.profile or cProfile")
-
-
-def tensorboard_trace_handler(
-    dir_name: str, worker_name: str | None = None, use_gzip: bool = False, **options: object
-) -> Callable[[Any], None]:
-    """Return a function that writes the trace of a profiler to a folder, for TensorBoard."""
-
-    def write(profiler: Any) -> None:
-        os.makedirs(dir_name, exist_ok=True)
-        import socket
-
-        worker = worker_name or f"{socket.gethostname()}_{os.getpid()}"
-        name = f"{worker}.{time.time_ns()}.pt.trace.json{'.gz' * use_gzip}"
-        profiler.export_chrome_trace(os.path.join(dir_name, name))
-
-    return write
-
-
-class ProfilerActivity(Enum):
-    """The devices that PyTorch's profiler can observe."""
-
-    CPU = 0
-    CUDA = 2
-    XPU = 1
-
-
-class ProfilerAction(Enum):
-    """The actions of PyTorch's profiler at a step."""
-
-    NONE = 0
-    WARMUP = 1
-    RECORD = 2
-    RECORD_AND_SAVE = 3
-
-
-def schedule(
-    *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, **options: object
-) -> Callable[[int], ProfilerAction]:
-    """Return a function from a step to PyTorch's action at this step."""
-
-    def action(step: int) -> ProfilerAction:
-        step -= skip_first
-        length = wait + warmup + active
-        if step < 0 or repeat and step >= repeat * length:
-            return ProfilerAction.NONE
-        place = step % length
-        if place < wait:
-            return ProfilerAction.NONE
-        if place < wait + warmup:
-            return ProfilerAction.WARMUP
-        return ProfilerAction.RECORD if place < length - 1 else ProfilerAction.RECORD_AND_SAVE
-
-    return action
 
 
 # ``utils.tensorboard``: the writer of tensorboardX (extra ``tensorboard``), which accepts Tensors
@@ -545,8 +531,7 @@ NAMES: Mapping[str, str | Mapping[str, object]] = {
         "FileNotFoundError": FileNotFoundError, "PY3": True, "PY37": True, "container_abcs": container_abcs, "inf": inf,
         "int_classes": int, "nan": nan, "string_classes": (str, bytes),
     },
-    "profiler": "ProfilerAction ProfilerActivity profile record_function schedule tensorboard_trace_handler",
-    "testing": "assert_allclose assert_close",
+    "testing": "assert_allclose assert_close make_tensor",
     "utils.benchmark": "Measurement Timer",
     "utils.checkpoint": "detach_variable get_device_states set_device_states",
     "utils.tensorboard": "SummaryWriter",

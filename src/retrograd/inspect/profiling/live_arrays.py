@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 from typing import Any, NamedTuple
 from weakref import ref
@@ -78,6 +79,13 @@ class LiveArrays:
             del self._alive[key]
         self.total -= piece.nbytes
         self._log.append((False, piece))
+
+    def allocated(self) -> Counter[tuple[int, bool]]:
+        """Return the bytes of the arrays of each operator, by its index and whether its rules created them."""
+        found: Counter[tuple[int, bool]] = Counter()
+        for born, piece in self._log:
+            found[piece.record.index, piece.kind == "gradient"] += born * piece.nbytes
+        return found
 
     def peak(self) -> list[Part]:
         """Return what was alive at the peak, the largest part first."""

@@ -38,6 +38,7 @@ class Profiler(Recorder):
         super().__init__()
         self.base = 0  # the id of the frame that entered the profile
         self.spans: list[Span] = []
+        self.labels: set[int] = set()  # positions in ``spans`` of parts that the program has named
         self.stacks: dict[int, tuple[Site, ...]] = {}
         self.live = LiveArrays()
         self.outside = OutsideTime()
