@@ -181,8 +181,6 @@ class Walk:
         wanted, create_graph, retain_graph = self.wanted, self.create_graph, self.retain_graph
         tensors, apart = self.tensors, self.tensors and not self.create_graph
         self.order, completes = reachable((root for root, _ in roots), -1 if wanted is None else oldest(wanted))
-        if accumulation_hooks and wanted is None and not (retain_graph or tensors or watchers and modes.observers):
-            self.order = postponed(self.order, completes)
         order, leading, useful = self.order, None, None
         if wanted is not None:
             leading = leading_to(wanted, order)
@@ -202,6 +200,8 @@ class Walk:
         frees_alone = not (retain_graph or tensors or receivers)
         entering = [observer.entered for observer in observers if type(observer).entered is not Observer.entered]
         leaving = [observer.left for observer in observers if type(observer).left is not Observer.left]
+        if accumulation_hooks and wanted is None and frees_alone:
+            order = self.order = postponed(order, completes)
         get, pop = cotangents.get, cotangents.pop
         # The nodes after which the gradient of some leaf is complete; ``reader`` is the first that the pass will reach.
         readers: list[Node | None] = [None, *sorted(completes, key=attrgetter("sequence"))]
