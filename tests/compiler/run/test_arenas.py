@@ -161,6 +161,44 @@ def test_a_compiled_step_holds_no_more_memory_than_the_eager_step():
     assert peak(True) <= peak(False)
 
 
+def test_gradients_that_hooks_use_and_clear_are_not_allocated_at_once(monkeypatch):
+    small = [(arenas, "MIN_LENT_BYTES"), (arenas, "MIN_LENDING_ARENA"), (recomputing, "MIN_ARENA")]
+    for module, name in [*small, (recomputing, "MIN_BYTES"), (recomputing, "MIN_DISTANCE")]:
+        monkeypatch.setattr(module, name, 1)
+
+    def made():
+        rg.manual_seed(0)
+        model = nn.Sequential(*[nn.Sequential(nn.Linear(512, 512), nn.GELU()) for _ in range(6)])
+        optimizers = {p: rg.optim.SGD([p], lr=0.1) for p in model.parameters()}
+
+        def update(p):
+            optimizers[p].step()
+            optimizers[p].zero_grad()
+
+        for p in optimizers:
+            p.register_post_accumulate_grad_hook(update)
+
+        def step(x):
+            loss = model(x).square().sum()
+            loss.backward()
+            return loss.detach()
+
+        return model, step
+
+    (model, step), (_, eager), x = made(), made(), normal(1, 64, 512)
+    compiled, nbytes = rg.compile(step), model[0][0].weight.nbytes
+    for _ in range(3):
+        np.testing.assert_allclose(compiled(x).numpy(), eager(x).numpy(), rtol=1e-6)
+    arenas.empty_arenas()
+    tracemalloc.start()
+    compiled(x)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 * nbytes
+    replay = (*compiled.own, *compiled.entries)[0].replay
+    assert [step.name for step in replay.instructions].count("gelu") > 6
+
+
 def test_a_replay_allocates_nothing(large):
     model = made_model()
     step = rg.compile(made_step(model))

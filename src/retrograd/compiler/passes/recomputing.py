@@ -15,7 +15,7 @@ from itertools import product
 from ...core.graph.recomputed import Pairs, over_cotangent, together
 from ..program import Function, Instruction, Value, replaced
 from ..run.arenas import Plan
-from ..trace.effects import clear_grad, set_grad
+from ..trace.effects import clear_grad, run_step, set_grad
 from .expressions import row_major, wrapped
 from .overwriting import allocates, without_sum
 
@@ -55,7 +55,8 @@ def _recompute_before(steps: Sequence[Instruction], takes: Iterable[Value], give
     last: dict[Value, int] = {}
     written: dict[Value, list[int]] = {}
     viewed: set[Value] = set()
-    acting: list[int] = []  # effects that may write to memory from outside
+    acting: list[int] = []  # effects that may write to any memory from outside
+    updating: list[int] = []  # optimizers' steps, which write to parameters, as they declare, and to their state
     for index, step in enumerate(steps):
         for value in dict.fromkeys(step.read):
             readers.setdefault(value, []).append(index)
@@ -66,7 +67,7 @@ def _recompute_before(steps: Sequence[Instruction], takes: Iterable[Value], give
         if step.kind == "effect":
             held.update(value.root for value in step.read)
             if step.function not in (set_grad, clear_grad):
-                acting.append(index)
+                (updating if step.function is run_step else acting).append(index)
     found: dict[int, int] = {}
     for index, step in enumerate(steps):
         step = without_sum(step)
@@ -82,6 +83,8 @@ def _recompute_before(steps: Sequence[Instruction], takes: Iterable[Value], give
         if late - forward < MIN_DISTANCE or any(index < at < late for at in acting):
             continue
         roots = {value.root for value in step.read}
+        if any(index < at < late for at in updating) and any(root in outer and root not in written for root in roots):
+            continue
         if all(
             (root in outer or last[root] >= late) and not any(index < at < late for at in written.get(root, ()))
             for root in roots

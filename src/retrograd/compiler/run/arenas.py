@@ -25,7 +25,7 @@ from ...core.arrays.layout import empty_lines, place_of
 from ...core.arrays.memory import caches
 from ...core.tensor.tensor import Tensor
 from ..program import Asked, Instruction, Value
-from ..trace.effects import reusable_grad, run_step, set_grad
+from ..trace.effects import clear_grad, reusable_grad, run_step, set_grad
 
 CACHE_LINE = 64  # bytes of a cache line, to which arrays are aligned
 MIN_PLANNED_BYTES = 1 << 12  # minimum bytes of an array that is planned; NumPy caches small arrays itself
@@ -263,14 +263,31 @@ def _reusable_gradients(
     makers = {out.root: n for n, step in enumerate(instructions[first:], first) for out in step.outs if out.root is out}
     effects = [step for step in instructions if step.kind == "effect"]
     given = [(step.args[0], step.args[1].root) for step in effects if step.function is set_grad]
+    gone = _cleared_between(effects)
     roots = [root for _, root in given]
     seen = {v.root for step in effects if step.function not in (set_grad, run_step) for v in step.reads()} | outer
     found = {
         (makers[root], root): leaf
         for leaf, root in given
-        if root in makers and root not in seen and roots.count(root) == 1
+        if root in makers and root not in seen and roots.count(root) == 1 and leaf not in gone
     }
     return found, opens
+
+
+def _cleared_between(effects: Sequence[Instruction]) -> set[Any]:
+    """Return the leaves whose gradient is cleared before another one is set, as by an optimizer in a hook.
+
+    The next replay finds no memory of their gradients, and memory that it allocated early would be in use for longer.
+    """
+    last = max((n for n, step in enumerate(effects) if step.function is set_grad), default=-1)
+    new: set[Any] = set()
+    found: set[Any] = set()
+    for step in effects[:last]:
+        if step.function is set_grad:
+            new.add(step.args[0])
+        elif step.function is clear_grad and step.args[0] in new:
+            found.add(step.args[0])
+    return found
 
 
 def host_memory(leaf: Tensor, shape: tuple[int, ...], dtype: DType) -> Array:
