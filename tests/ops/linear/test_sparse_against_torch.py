@@ -215,3 +215,45 @@ def test_a_compiled_function_with_a_sparse_gradient_runs_eagerly(steps):
     loss = step(rg.tensor([1.0, 2.0]))
     np.testing.assert_allclose(loss.item(), 5.4 if steps else 6.0, rtol=1e-6)
     assert p.grad.to_dense().tolist() == [1.0, 0.0, 2.0]
+
+
+CONSTRUCTIONS = [
+    ("sparse_coo_tensor", ([[0, 2, 1]], [1.0, 2.0, 3.0], (3,)), {"is_coalesced": True}),
+    ("sparse_coo_tensor", ([[0, 1], [2, 1]], [1.0, 2.0], (2, 3)), {"is_coalesced": True}),
+    ("sparse_csr_tensor", ([0, 2, 3], [2, 0, 1], [1.0, 2.0, 3.0], (2, 3)), {}),
+    ("sparse_csc_tensor", ([0, 2, 3], [1, 0, 1], [1.0, 2.0, 3.0], (2, 2)), {}),
+    ("sparse_csr_tensor", ([0, 2, 3], [0, 2, 1], [1.0, 2.0, 3.0], (2, 3)), {}),
+]
+
+
+def accepted(lib, **options):
+    found = []
+    for name, arguments, own in CONSTRUCTIONS:
+        try:
+            getattr(lib, name)(*arguments, **own, **options)
+            found.append(True)
+        except RuntimeError:
+            found.append(False)
+    return found
+
+
+def test_checks_of_invariants_are_pytorchs():
+    found = []
+    for lib in (rg, torch):
+        switch = lib.sparse.check_sparse_tensor_invariants
+        states = [accepted(lib), accepted(lib, check_invariants=True)]
+        with switch():
+            states += [switch.is_enabled(), accepted(lib), accepted(lib, check_invariants=False)]
+            with switch(False):
+                states.append(accepted(lib))
+        states += [switch.is_enabled(), switch(True)(accepted)(lib)]
+        switch.enable()
+        states += [switch.is_enabled(), accepted(lib), switch(False)(switch.is_enabled)()]
+        switch.disable()
+        states += [switch.is_enabled(), accepted(lib)]
+        context = switch()
+        with context, pytest.raises(RuntimeError, match="already activated"), context:
+            pass
+        found.append(states)
+    assert found[0] == found[1]
+    assert found[0][:2] == [[True] * 5, [False, True, False, False, True]]
