@@ -290,9 +290,11 @@ class Optimizer(ChecksOptions):
     def _update_groups(self) -> None:
         for group in self.param_groups:
             moved = [parameter for parameter in group["params"] if parameter._grad is not None]
-            for parameter in [parameter for parameter in moved if not parameter._grad.is_dense]:
+            sparse = [parameter for parameter in moved if not parameter._grad.is_dense]
+            for parameter in sparse:
                 update_sparse(self, parameter, parameter._grad, group)
-            moved = [parameter for parameter in moved if parameter._grad.is_dense]
+            if sparse:
+                moved = [parameter for parameter in moved if parameter._grad.is_dense]
             if group.get("differentiable"):
                 self._scale_gradients()
                 self._update_recorded(moved, group)
