@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING
 
 from .core.missing_names import legacy_names
 from .core.tensor.tensor import Tensor
+from .ops.linear.sparse.invariants import check_sparse_tensor_invariants
 from .ops.linear.sparse.sparse import SparseTensor, mm
 
-__all__ = ["SparseTensor", "addmm", "mm", "sum"]
+__all__ = ["SparseTensor", "addmm", "check_sparse_tensor_invariants", "mm", "sum"]
 
 
 def addmm(mat: Tensor, mat1: SparseTensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:

@@ -330,6 +330,7 @@ def affine_grid(theta: Tensor, size: Sequence[builtins.int], align_corners: buil
         theta: the affine maps, one matrix per example.
         size: the size of the result of ``grid_sample``: ``(N, C, H, W)`` or ``(N, C, D, H, W)``.
         align_corners: whether -1 and 1 are the centers of the corner elements, not their outer edges; by default False.
+            True with a dimension of size 1, whose points are then all at 0, causes a warning.
 
     Raises:
         TypeError: ``theta`` is not a Tensor, array or number.

@@ -7631,7 +7631,7 @@ def sparse_coo_tensor(indices: Operand | Sequence[Any], values: Operand | Sequen
         dtype: the dtype of the values.
         device: the device.
         requires_grad: whether the result requires grad, if ``values`` is not a Tensor.
-        check_invariants: accepted for compatibility; coordinates are always checked.
+        check_invariants: check also ``is_coalesced``; by default ``sparse.check_sparse_tensor_invariants`` decides.
         is_coalesced: promises that every coordinate occurs once, in row-major order.
 
     Raises:
@@ -7656,7 +7656,7 @@ def sparse_csc_tensor(ccol_indices: Operand | Sequence[builtins.object], row_ind
         dtype: the dtype of the values.
         device: the device.
         requires_grad: whether the result requires grad, if ``values`` is not a Tensor.
-        check_invariants: accepted for compatibility; indices are always checked.
+        check_invariants: check also the order in rows; by default ``sparse.check_sparse_tensor_invariants`` decides.
 
     Raises:
         RuntimeError: the indices are not integers, do not match in length, or are out of range.
@@ -7680,7 +7680,7 @@ def sparse_csr_tensor(crow_indices: Operand | Sequence[builtins.object], col_ind
         dtype: the dtype of the values.
         device: the device.
         requires_grad: whether the result requires grad, if ``values`` is not a Tensor.
-        check_invariants: accepted for compatibility; indices are always checked.
+        check_invariants: check also the order in rows; by default ``sparse.check_sparse_tensor_invariants`` decides.
 
     Raises:
         RuntimeError: the indices are not integers, do not match in length, or are out of range.

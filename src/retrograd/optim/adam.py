@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays import Array
 from ..core.arrays.devices import array_module
 from ..core.tensor.tensor import Tensor
 from ..ops.table.documentation import like
@@ -286,8 +287,8 @@ class SparseAdam(Optimizer):
 
     ``p -= lr * sqrt(1 - beta2^t) / (1 - beta1^t) * (m / (sqrt(v) + eps))`` with Adam's moments m and v.
 
-    Rows whose gradient is zero keep their values and moments. Gradients are dense here: for
-    ``Embedding(sparse=True)``, the rows that were not looked up are zero.
+    Rows whose gradient is zero keep their values and moments; of a sparse gradient, all elements but those at its
+    coordinates. The gradients of ``Embedding(sparse=True)`` are dense: the rows that were not looked up are zero.
 
     Args:
         betas: the factors of the moments.
@@ -303,6 +304,8 @@ class SparseAdam(Optimizer):
     tensor([1. , 0.9, 1. ])
     """
 
+    takes_sparse_gradients = True
+
     def __init__(
         self,
         params: ParamsT,
@@ -313,14 +316,16 @@ class SparseAdam(Optimizer):
     ) -> None:
         super().__init__(params, hyperparameters(locals()))
 
-    def _update(self, parameter: Tensor, gradient: Any, group: ParamGroup) -> None:
+    def _update(self, parameter: Tensor, gradient: Array, group: ParamGroup) -> None:
+        touched = array_module(gradient).flatnonzero((gradient.reshape(len(gradient), -1) != 0).any(axis=1))
+        self._update_at((touched,), parameter, gradient[touched], group)
+
+    def _update_at(self, at: tuple[Array, ...], parameter: Tensor, gradient: Array, group: ParamGroup) -> None:
         lr, eps, beta1, beta2 = numbers(group, "lr", "eps", "betas")
         state, step = self._begin(parameter, *_MOMENTS)
-        xp = array_module(gradient)
-        touched = xp.flatnonzero((gradient.reshape(len(gradient), -1) != 0).any(axis=1))
         p, first, second = writable(parameter), state["exp_avg"].array, state["exp_avg_sq"].array
-        g = -gradient[touched] if group["maximize"] else gradient[touched]
-        first[touched] += (g - first[touched]) * (1 - beta1)
-        second[touched] += (g * g - second[touched]) * (1 - beta2)
+        g = -gradient if group["maximize"] else gradient
+        first[at] += (g - first[at]) * (1 - beta1)
+        second[at] += (g * g - second[at]) * (1 - beta2)
         size = lr * (1 - beta2**step) ** 0.5 / (1 - beta1**step)
-        p[touched] -= size * first[touched] / (np.sqrt(second[touched]) + eps)
+        p[at] -= size * first[at] / (np.sqrt(second[at]) + eps)

@@ -30,6 +30,8 @@ class Adagrad(Optimizer):
     2.5
     """
 
+    takes_sparse_gradients = True
+
     def __init__(
         self,
         params: ParamsT,

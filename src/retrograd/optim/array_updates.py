@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,11 @@ from ..core.arrays import Array
 from ..core.arrays.dtypes import INEXACT, float16, float32
 from ..elements.updates import Operations, updates
 from ..kernels.loops.elements import updates as loops
+
+if TYPE_CHECKING:
+    from ..core.tensor.tensor import Tensor
+    from ..ops.linear.sparse.sparse import SparseTensor
+    from .hyperparameters import ParamGroup
 
 BLOCK = 1 << 15  # elements per block: six float32 arrays of a block fit in the second-level cache
 
@@ -40,6 +45,10 @@ _UPDATES, _HALF_UPDATES = updates(_NUMPY), updates(replace(_NUMPY, wide=_in_sing
 
 def update_arrays(name: str, arrays: list[Array], factors: Sequence[float], rates: Sequence[float]) -> None:
     """Apply an update in cache-sized blocks. All arrays are written except the second, the gradient."""
+    if arrays[0].dtype.kind == "c":  # real and imaginary parts are separate numbers
+        for part in ("real", "imag"):
+            update_arrays(name, [getattr(array, part) for array in arrays], factors, rates)
+        return
     if arrays[0].dtype.kind == "V":  # bfloat16 is stored in two bytes per number, and computed in float32
         wide = [array.astype(float32) for array in arrays]
         update_arrays(name, wide, factors, rates)
@@ -57,6 +66,21 @@ def update_arrays(name: str, arrays: list[Array], factors: Sequence[float], rate
         for array, result in zip((p, *state), update(p, g, *state, *given)):
             if result is not array:
                 array[...] = result
+
+
+def update_sparse(optimizer: Any, parameter: Tensor, gradient: SparseTensor, group: ParamGroup) -> None:
+    """Update a parameter at the coordinates of its gradient.
+
+    Raises:
+        RuntimeError: the optimizer does not take sparse gradients, or not with ``weight_decay``.
+    """
+    if not optimizer.takes_sparse_gradients:
+        hint = "please consider SparseAdam instead"
+        raise RuntimeError(f"{type(optimizer).__name__} does not support sparse gradients, {hint}")
+    if group.get("weight_decay"):
+        raise RuntimeError(f"{type(optimizer).__name__}: weight_decay option is not compatible with sparse gradients")
+    gradient = gradient.coalesce()
+    optimizer._update_at(tuple(gradient.indices().array), parameter, gradient.values().array, group)
 
 
 def decay_towards(average: Array, value: Array, rate: float) -> None:

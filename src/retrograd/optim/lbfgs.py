@@ -94,7 +94,8 @@ class LBFGS(Optimizer):
         pieces = []
         for parameter in self._params:
             array = parameter.array
-            g = array_module(array).zeros_like(array) if parameter._grad is None else parameter._grad.array
+            grad, zeros = parameter._grad, array_module(array).zeros_like(array)
+            g = zeros if grad is None else grad.array if grad.is_dense else (new_tensor(zeros) + grad).array
             pieces.append(_as_real(g).reshape(-1))
         return np.concatenate(pieces)
 

@@ -28,7 +28,7 @@ from ..core.tensor.tensor import Tensor, new_tensor, to_array
 from ..kernels import USEFUL
 from ..kernels.loops.elements import updates
 from ..ops.table.arguments import ChecksOptions
-from .array_updates import Unscaled, step_with_scaling, update_arrays
+from .array_updates import Unscaled, step_with_scaling, update_arrays, update_sparse
 from .differentiable import record_update
 from .hyperparameters import ParamGroup, numbers
 
@@ -148,6 +148,7 @@ class Optimizer(ChecksOptions):
 
     # Entries of the state that are one number, and not an array of the parameter's shape; loading keeps their dtype.
     scalar_state: frozenset[str] = frozenset({"step"})
+    takes_sparse_gradients = False
 
     # Created on first access: some subclasses do not call __init__, and copies and pickles omit them.
     _step_pre_hooks = cached_property(_no_hooks)
@@ -251,14 +252,14 @@ class Optimizer(ChecksOptions):
         self.param_groups.append(group)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Set the gradients of all parameters to None, or to zero."""
+        """Set the gradients of all parameters to None, or to zero; sparse gradients always to None."""
         kept = []
         for parameter in chain.from_iterable(group["params"] for group in self.param_groups):
             if watchers and modes.tracer is not None:
                 modes.tracer.clears(parameter, set_to_none)
             if parameter._grad is None:
                 continue
-            if set_to_none:
+            if set_to_none or not parameter._grad.is_dense:
                 parameter._grad = None
             else:
                 if parameter._grad._requires:
@@ -289,6 +290,11 @@ class Optimizer(ChecksOptions):
     def _update_groups(self) -> None:
         for group in self.param_groups:
             moved = [parameter for parameter in group["params"] if parameter._grad is not None]
+            sparse = [parameter for parameter in moved if not parameter._grad.is_dense]
+            for parameter in sparse:
+                update_sparse(self, parameter, parameter._grad, group)
+            if sparse:
+                moved = [parameter for parameter in moved if parameter._grad.is_dense]
             if group.get("differentiable"):
                 self._scale_gradients()
                 self._update_recorded(moved, group)
@@ -399,13 +405,18 @@ class Optimizer(ChecksOptions):
         """Update one parameter, in NumPy or CuPy."""
         name, states, _ = self._formula(group)
         (rates,) = self._all_rates([parameter], group)
-        factors = self._factors(group)
         arrays = [writable(parameter), gradient, *[self._state_array(parameter, key) for key in states]]
-        if arrays[0].dtype.kind == "c":  # real and imaginary parts are separate numbers
-            for part in ("real", "imag"):
-                update_arrays(name, [getattr(array, part) for array in arrays], factors, rates)
-        else:
-            update_arrays(name, arrays, factors, rates)
+        update_arrays(name, arrays, self._factors(group), rates)
+
+    def _update_at(self, at: tuple[Array, ...], parameter: Tensor, gradient: Array, group: ParamGroup) -> None:
+        """Update the elements at some coordinates, each of which occurs once."""
+        name, states, _ = self._formula(group)
+        (rates,) = self._all_rates([parameter], group)
+        arrays = [writable(parameter), *[self._state_array(parameter, key) for key in states]]
+        p, *state = [array[at] for array in arrays]
+        update_arrays(name, [p, gradient, *state], self._factors(group), rates)
+        for array, part in zip(arrays, (p, *state), strict=True):
+            array[at] = part
 
     # State
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..core.arrays import Array
+from ..core.arrays.devices import array_module
 from ..core.tensor.tensor import Tensor
 from .hyperparameters import LearningRate, NotNegative, ParamGroup, hyperparameters, numbers
 from .optimizer import Formula, Optimizer, ParamsT, UpdateForm
@@ -35,6 +37,8 @@ class SGD(Optimizer):
     1.38
     """
 
+    takes_sparse_gradients = True
+
     def __init__(
         self,
         params: ParamsT,
@@ -64,6 +68,13 @@ class SGD(Optimizer):
         if not damped or self.state[parameter].get("momentum_buffer") is None:
             return (1.0,)
         return (1 - numbers(group, "dampening")[0],)
+
+    def _update_at(self, at: tuple[Array, ...], parameter: Tensor, gradient: Array, group: ParamGroup) -> None:
+        if not group["momentum"]:
+            return super()._update_at(at, parameter, gradient, group)
+        dense = array_module(parameter).zeros_like(parameter.array)  # the buffer moves all elements
+        dense[at] = gradient
+        return self._update(parameter, dense, group)
 
     def update_form(self, group: ParamGroup) -> UpdateForm | None:
         """Return the ``UpdateForm`` of the update ``sgd`` or ``momentum``."""

@@ -232,3 +232,36 @@ def test_the_norm_of_the_padding_is_limited_too():
     weight, places, offsets = rg.tensor([[3.0, 4.0], [6.0, 8.0]]), rg.tensor([0, 1]), rg.tensor([0])
     F.embedding_bag(places, weight, offsets, max_norm=1.0, padding_idx=1)
     assert np.allclose(weight.numpy(), [[0.6, 0.8], [0.6, 0.8]])
+
+
+def test_extra_state_may_create_the_submodules_of_other_entries_as_in_pytorch():
+    torch = pytest.importorskip("torch")
+
+    def program(lib):
+        class Grows(lib.nn.Module):
+            def __init__(self, sizes=()):
+                super().__init__()
+                self.set_extra_state(sizes)
+
+            def get_extra_state(self):
+                return self.sizes
+
+            def set_extra_state(self, state):
+                self.sizes = state
+                self.layers = lib.nn.ModuleList([lib.nn.Linear(size, 1) for size in state])
+                if 3 in state:
+                    self.three = lib.nn.Linear(1, 3)
+
+        same = []
+        for sizes in ([2], [2, 3]):
+            source, target = Grows(sizes), Grows()
+            target.load_state_dict(source.state_dict())
+            pairs = zip(source.parameters(), target.parameters(), strict=True)
+            same += [bool((a == b).all()) for a, b in pairs]
+        with pytest.raises(RuntimeError, match="Unexpected key.*other.weight"):
+            target.load_state_dict({**source.state_dict(), "other.weight": lib.ones(1)})
+        with pytest.raises(RuntimeError, match="Unexpected key.*layers.0.weight"):
+            Grows().load_state_dict({**source.state_dict(), "_extra_state": []})
+        return same
+
+    assert program(rg) == program(torch) == [True] * 8

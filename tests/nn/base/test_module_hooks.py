@@ -213,3 +213,49 @@ def test_a_handle_tells_the_hooks_that_its_own_is_among():
     assert set(first.hooks_dict_ref()) == {first.id, second.id}
     first.remove()
     assert set(second.hooks_dict_ref()) == {second.id}
+
+
+def test_the_tables_of_forward_hooks_have_pytorchs_layout():
+    torch = pytest.importorskip("torch")
+
+    def before(module, args):
+        return None
+
+    def after(module, args, output):
+        return None
+
+    def described(module):
+        ids = {}
+        names = ("_forward_pre_hooks", "_forward_pre_hooks_with_kwargs", "_forward_hooks", "_forward_hooks_with_kwargs",
+                 "_forward_hooks_always_called")  # fmt: skip
+        return [[(ids.setdefault(key, len(ids)), value) for key, value in getattr(module, name).items()]
+                for name in names]  # fmt: skip
+
+    states = []
+    for lib in (rg, torch):
+        module = lib.nn.Linear(2, 2)
+        handles = [
+            module.register_forward_pre_hook(before),
+            module.register_forward_pre_hook(before, with_kwargs=True, prepend=True),
+            module.register_forward_hook(after),
+            module.register_forward_hook(after, with_kwargs=True, always_call=True),
+        ]
+        states.append([described(module)])
+        for handle in handles:
+            handle.remove()
+            states[-1].append(described(module))
+    assert states[0] == states[1]
+
+
+def test_weight_norm_written_for_pytorch_finds_its_hook_in_the_table():
+    class Scaled:
+        def __call__(self, module, args):
+            return args[0] * 2
+
+    module = nn.Identity()
+    module.register_forward_pre_hook(Scaled())
+    assert module(rg.ones(1)).item() == 2
+    for key, hook in list(module._forward_pre_hooks.items()):
+        if isinstance(hook, Scaled):
+            del module._forward_pre_hooks[key]
+    assert module(rg.ones(1)).item() == 1

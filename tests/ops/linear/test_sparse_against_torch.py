@@ -137,3 +137,123 @@ def test_compressed_tensors_of_a_layout_are_pytorchs():
         assert found[0] == found[1]
     with pytest.raises(RuntimeError, match="layout must be"):
         rg.sparse_compressed_tensor(*[rg.tensor(x) for x in ([0, 1], [0], [1.0])], layout=rg.sparse_coo)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("SGD", {}),
+        ("SGD", {"maximize": True}),
+        ("SGD", {"momentum": 0.9, "dampening": 0.1}),
+        ("SGD", {"momentum": 0.9, "nesterov": True}),
+        ("Adagrad", {"lr_decay": 0.1, "maximize": True}),
+        ("SparseAdam", {}),
+        ("SparseAdam", {"maximize": True}),
+        ("LBFGS", {}),
+    ],
+)
+@pytest.mark.parametrize("shape", [(), (2,)], ids=["elements", "rows"])
+def test_optimizers_update_the_coordinates_of_sparse_gradients_as_in_pytorch(name, options, shape):
+    size = (3, 4, *shape)
+    start, gradients = RNG.standard_normal(size), RNG.standard_normal((3, AT.shape[1], *shape))
+    found = []
+    for lib in (rg, torch):
+        p, dense = lib.tensor(start, requires_grad=True), lib.ones(2, dtype=lib.float64, requires_grad=True)
+        optimizer = getattr(lib.optim, name)([p] if name == "SparseAdam" else [dense, p], lr=0.1, **options)
+        for at, values in zip((AT, AT[:, ::2], AT), gradients, strict=True):
+            optimizer.zero_grad(set_to_none=False)
+            dense.grad = lib.ones(2, dtype=lib.float64)
+            p.grad = lib.sparse_coo_tensor(lib.tensor(at), lib.tensor(values[: at.shape[1]]), size)
+            optimizer.step(lambda: 1.0)
+        found.append([p.detach().numpy(), dense.detach().numpy()])
+    np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-12)
+    np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("Adam", {}), ("AdamW", {}), ("RMSprop", {}), ("Adadelta", {}), ("Rprop", {}), ("Adafactor", {}),
+     ("SGD", {"weight_decay": 0.1}), ("Adagrad", {"weight_decay": 0.1})],
+)  # fmt: skip
+def test_other_optimizers_refuse_sparse_gradients_as_in_pytorch(name, options):
+    messages = []
+    for lib in (rg, torch):
+        p = lib.ones(3, 2, requires_grad=True)
+        p.grad = lib.sparse_coo_tensor([[0, 2]], [[1.0, 2.0], [3.0, 4.0]], (3, 2))
+        with pytest.raises(RuntimeError) as error:
+            getattr(lib.optim, name)([p], **options).step()
+        messages.append(str(error.value))
+        assert p.detach().tolist() == [[1.0, 1.0]] * 3
+    if name not in ("SGD", "AdamW"):  # PyTorch's messages are of add and of Adam
+        assert messages[1] in messages[0]
+
+
+def test_a_dense_gradient_adds_to_a_sparse_one_as_in_pytorch():
+    found = []
+    for lib in (rg, torch):
+        p = lib.ones(3, requires_grad=True)
+        p.grad = lib.sparse_coo_tensor([[0, 2, 2]], [1.0, 2.0, 3.0], (3,))
+        (p * 2).sum().backward()
+        found.append(p.grad.tolist())
+        with pytest.raises(RuntimeError):
+            p.grad = lib.sparse_coo_tensor([[0]], [1.0], (4,))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("steps", [True, False])
+def test_a_compiled_function_with_a_sparse_gradient_runs_eagerly(steps):
+    p = rg.ones(3, requires_grad=True)
+    optimizer = rg.optim.SGD([p], lr=0.1)
+
+    @rg.compile
+    def step(values):
+        p.grad = rg.sparse_coo_tensor([[0, 2]], values, (3,))
+        if steps:
+            optimizer.step()
+        return (p * 2).sum()
+
+    loss = step(rg.tensor([1.0, 2.0]))
+    np.testing.assert_allclose(loss.item(), 5.4 if steps else 6.0, rtol=1e-6)
+    assert p.grad.to_dense().tolist() == [1.0, 0.0, 2.0]
+
+
+CONSTRUCTIONS = [
+    ("sparse_coo_tensor", ([[0, 2, 1]], [1.0, 2.0, 3.0], (3,)), {"is_coalesced": True}),
+    ("sparse_coo_tensor", ([[0, 1], [2, 1]], [1.0, 2.0], (2, 3)), {"is_coalesced": True}),
+    ("sparse_csr_tensor", ([0, 2, 3], [2, 0, 1], [1.0, 2.0, 3.0], (2, 3)), {}),
+    ("sparse_csc_tensor", ([0, 2, 3], [1, 0, 1], [1.0, 2.0, 3.0], (2, 2)), {}),
+    ("sparse_csr_tensor", ([0, 2, 3], [0, 2, 1], [1.0, 2.0, 3.0], (2, 3)), {}),
+]
+
+
+def accepted(lib, **options):
+    found = []
+    for name, arguments, own in CONSTRUCTIONS:
+        try:
+            getattr(lib, name)(*arguments, **own, **options)
+            found.append(True)
+        except RuntimeError:
+            found.append(False)
+    return found
+
+
+def test_checks_of_invariants_are_pytorchs():
+    found = []
+    for lib in (rg, torch):
+        switch = lib.sparse.check_sparse_tensor_invariants
+        states = [accepted(lib), accepted(lib, check_invariants=True)]
+        with switch():
+            states += [switch.is_enabled(), accepted(lib), accepted(lib, check_invariants=False)]
+            with switch(False):
+                states.append(accepted(lib))
+        states += [switch.is_enabled(), switch(True)(accepted)(lib)]
+        switch.enable()
+        states += [switch.is_enabled(), accepted(lib), switch(False)(switch.is_enabled)()]
+        switch.disable()
+        states += [switch.is_enabled(), accepted(lib)]
+        context = switch()
+        with context, pytest.raises(RuntimeError, match="already activated"), context:
+            pass
+        found.append(states)
+    assert found[0] == found[1]
+    assert found[0][:2] == [[True] * 5, [False, True, False, False, True]]

@@ -168,8 +168,12 @@ class EffectTracer(Observer):
 
     def lift_grad(self, leaf: Tensor) -> None:
         """Make the array of a leaf's gradient Traced."""
-        if leaf._grad is not None:
+        if leaf._grad is None:
+            return
+        if leaf._grad.is_dense:
             self.lift(leaf._grad, ("grad", leaf))
+        else:
+            self.breaks("it uses a sparse gradient")
 
     def lift_nest(self, nest: Any) -> None:
         """Lift the Tensors in the arguments of a call."""
@@ -221,7 +225,7 @@ class EffectTracer(Observer):
                 continue
             if grad is None:
                 self._effect(clear_grad, (self._holder(x),))
-            elif type(grad.array) is not Traced:
+            elif not grad.is_dense or type(grad.array) is not Traced:
                 self.breaks("an untraced gradient was assigned to a Tensor from outside of the function")
             else:
                 self._effect(set_grad, (self._holder(x), grad.array.node))
@@ -257,6 +261,8 @@ class EffectTracer(Observer):
             self.lift_grad(p)
             if p._grad is not None and (is_saved(p) or not is_writable(p.array)):
                 unshare(p, keep_values=True)  # a live graph needs the old values; the step would copy them untraced
+        if not self.tracing:
+            return False
         self.sync()
         tensors = [x for p in parameters for x in (p, p._grad) if x is not None]
         before = [x.array for x in tensors]

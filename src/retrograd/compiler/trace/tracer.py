@@ -555,6 +555,7 @@ class Tracer(EffectTracer):
         gradients = []
         for entry in self.outside.values():
             x, grad = entry.tensor, entry.tensor._grad
+            grad = grad if is_dense(grad) else None
             if grad is not None and grad is not entry.start_grad and type(grad.array) is Traced:
                 gradients.append(grad)
             entry.grad = None

@@ -434,18 +434,18 @@ def _add_to_grad(leaf: Tensor, g: Any, unshared: bool, create_graph: bool) -> No
     grad = leaf._grad
     if create_graph:
         g = conjugate(g)
-        leaf._grad = g.clone() if grad is None else grad + g  # another leaf or the user may also refer to g
+        leaf._grad = g.clone() if grad is None else g + grad  # another leaf or the user may also refer to g
     else:
         if leaf.array.dtype.kind == "c":
             g, unshared = g.conj(), True
         if grad is None:
             leaf._grad = new_tensor(owned(g, unshared))
-        elif grad.array.shape != leaf.array.shape:
+        elif grad.shape != leaf.array.shape:
             raise RuntimeError(
                 f"backward: a leaf is {describe(leaf)}, but its .grad is {describe(grad)}; set .grad to None"
             )
-        elif not grad.array.flags.c_contiguous and overlaps_itself(grad.array):
-            leaf._grad = grad + new_tensor(as_array(g))
+        elif not grad.is_dense or not grad.array.flags.c_contiguous and overlaps_itself(grad.array):
+            leaf._grad = new_tensor(as_array(g)) + grad
         else:
             if is_saved(grad):
                 unshare(grad, keep_values=True)

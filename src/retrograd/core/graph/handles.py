@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any
 
@@ -31,13 +31,25 @@ class NodeHooks:
 
 
 class RemovableHandle:
-    """Removes a hook, by ``handle.remove()`` or at the end of a ``with`` block."""
+    """Removes a hook, by ``handle.remove()`` or at the end of a ``with`` block.
+
+    ``flags`` are dictionaries to which the handle adds the hook's ``id``, with True, until the hook is removed.
+    """
 
     _ids = count()
 
-    def __init__(self, hooks: dict[int, Any], hook: object = None, prepend: bool = False) -> None:
+    def __init__(
+        self,
+        hooks: dict[int, Any],
+        hook: object = None,
+        prepend: bool = False,
+        flags: Sequence[dict[int, bool]] = (),
+    ) -> None:
         self.id = next(self._ids)
         self._hooks = hooks
+        self._flags = flags
+        for flag in flags:
+            flag[self.id] = True
         if hook is not None:  # callers of PyTorch's class add the hook themselves
             hooks[self.id] = hook
         if prepend:
@@ -50,7 +62,8 @@ class RemovableHandle:
 
     def remove(self) -> None:
         """Remove the hook; a second call does nothing."""
-        self._hooks.pop(self.id, None)
+        for hooks in (self._hooks, *self._flags):
+            hooks.pop(self.id, None)
 
     def __enter__(self) -> RemovableHandle:
         return self

@@ -328,9 +328,9 @@ class Tensor(Copies, TensorMethods):
                 raise TypeError(f"grad: expected a Tensor or None, got {type(value).__name__}")
             if value is self:
                 raise RuntimeError("grad: a Tensor cannot be its own gradient")
-            if value.array.shape != self.array.shape:
+            if value.shape != self.array.shape:
                 raise RuntimeError(f"grad: expected the shape of {describe(self)}, got {describe(value)}")
-            if value.array.dtype != self.array.dtype:
+            if value.dtype != self.array.dtype:
                 raise RuntimeError(f"grad: expected the dtype of {describe(self)}, got {describe(value)}")
         if watchers and modes.tracer is not None:
             modes.tracer.clears(self)

@@ -6,6 +6,7 @@ removed, so that calls need not check for global hooks while there are none.
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
@@ -41,6 +42,22 @@ class _Handle(RemovableHandle):
     def _tell() -> None:
         for tell in changed:
             tell()
+
+
+def call_always_called(
+    module: object, hooks: list[tuple[Hook, bool, bool]], args: object, kwargs: dict[str, object]
+) -> None:
+    """Call the ``always_call`` hooks after an error; an error in a hook becomes a warning."""
+    for hook, with_kwargs, always in hooks:
+        if always:
+            try:
+                hook(module, args, kwargs, None) if with_kwargs else hook(module, args, None)
+            except Exception as error:
+                warnings.warn(
+                    f"a forward hook with always_call=True raised an error, which was silenced because "
+                    f"another error was raised before it: {error}",
+                    stacklevel=2,
+                )
 
 
 def any_at_calls() -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from operator import methodcaller
@@ -64,7 +63,10 @@ class Module(State):
             "_modules": {},
             "_non_persistent_buffers_set": set(),
             "_forward_hooks": OrderedDict(),
+            "_forward_hooks_with_kwargs": {},
+            "_forward_hooks_always_called": {},
             "_forward_pre_hooks": OrderedDict(),
+            "_forward_pre_hooks_with_kwargs": {},
             "_backward_hooks": OrderedDict(),
             "_backward_pre_hooks": OrderedDict(),
             "_state_dict_hooks": OrderedDict(),
@@ -112,10 +114,10 @@ class Module(State):
         return result
 
     def _call_with_hooks(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
-        hooked = global_hooks.forward_hooks or self._forward_hooks
-        pending = [*global_hooks.forward_hooks.values(), *self._forward_hooks.values()] if hooked else []
+        pending = self._hooks_of_forward()
+        own = [(hook, key in self._forward_pre_hooks_with_kwargs) for key, hook in self._forward_pre_hooks.items()]
         try:
-            for hook, with_kwargs in [*global_hooks.forward_pre_hooks.values(), *self._forward_pre_hooks.values()]:
+            for hook, with_kwargs in [*global_hooks.forward_pre_hooks.values(), *own]:
                 if with_kwargs:
                     changed = hook(self, args, kwargs)
                     if changed is not None:
@@ -138,35 +140,29 @@ class Module(State):
             result = self.forward(*args, **kwargs)
             if pending or global_hooks.forward_hooks or self._forward_hooks:
                 # Read the hooks again, because the forward may have registered or removed some.
-                pending = [*global_hooks.forward_hooks.values(), *self._forward_hooks.values()]
+                pending = self._hooks_of_forward()
             while pending:
                 hook, with_kwargs, _ = pending.pop(0)
                 changed = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
                 if changed is not None:
                     result = changed
         except Exception:
-            self._call_always_called(pending, args, kwargs)
+            global_hooks.call_always_called(self, pending, args, kwargs)
             raise
         return result if backward is None else backward.watch_outputs(result)
 
-    def _call_always_called(self, hooks: list[tuple[Any, bool, bool]], args: object, kwargs: dict[str, object]) -> None:
-        """Call the ``always_call`` hooks after an error; an error in a hook becomes a warning."""
-        for hook, with_kwargs, always in hooks:
-            if always:
-                try:
-                    hook(self, args, kwargs, None) if with_kwargs else hook(self, args, None)
-                except Exception as error:
-                    warnings.warn(
-                        f"a forward hook with always_call=True raised an error, which was silenced because "
-                        f"another error was raised before it: {error}",
-                        stacklevel=2,
-                    )
+    def _hooks_of_forward(self) -> list[tuple[Any, bool, bool]]:
+        """Return the global and own forward hooks, each with its options ``with_kwargs`` and ``always_call``."""
+        with_kwargs, always = self._forward_hooks_with_kwargs, self._forward_hooks_always_called
+        own = [(hook, key in with_kwargs, key in always) for key, hook in self._forward_hooks.items()]
+        return [*global_hooks.forward_hooks.values(), *own]
 
     def register_forward_pre_hook(
         self, hook: Callable[..., object], *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
         """Call ``hook(module, args)`` before each forward; its return value replaces the arguments."""
-        return RemovableHandle(self._forward_pre_hooks, (hook, with_kwargs), prepend)
+        flags = [self._forward_pre_hooks_with_kwargs] if with_kwargs else []
+        return RemovableHandle(self._forward_pre_hooks, hook, prepend, flags)
 
     def register_forward_hook(
         self,
@@ -181,7 +177,9 @@ class Module(State):
         With ``with_kwargs`` the hook is called as ``hook(module, args, kwargs, output)``; with ``always_call`` it is
         also called if a pre-hook, the forward or an earlier hook raised an error (the output is then None).
         """
-        return RemovableHandle(self._forward_hooks, (hook, with_kwargs, always_call), prepend)
+        flags = [self._forward_hooks_with_kwargs] if with_kwargs else []
+        flags += [self._forward_hooks_always_called] if always_call else []
+        return RemovableHandle(self._forward_hooks, hook, prepend, flags)
 
     def register_full_backward_hook(self, hook: Callable[..., object], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(module, grad_input, grad_output)`` after the gradients with respect to the inputs are computed.

@@ -145,7 +145,8 @@ class State(ChecksOptions):
 
         Raises:
             RuntimeError: names (with ``strict``) or shapes do not match; the message lists all mismatches. Nothing is
-                loaded then, unless a post-hook is registered, which may remove names from the error.
+                loaded then, except extra state that may create submodules for entries without one, unless a post-hook
+                is registered, which may remove names from the error.
         """
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"load_state_dict: state_dict must be a dictionary, got {type(state_dict).__name__}")
@@ -193,6 +194,11 @@ class State(ChecksOptions):
         ]
         return names if type(self).set_extra_state is State.set_extra_state else [*names, "_extra_state"]
 
+    def _expects(self, path: str) -> bool:
+        name, dot, below = path.partition(".")
+        child = self._modules.get(name)
+        return child is not None and child._expects(below) if dot else name in self._state_names()
+
     def _load_from_state_dict(
         self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], strict: bool,
         missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
@@ -205,11 +211,15 @@ class State(ChecksOptions):
         now: list[Callable[[], object]] = []  # for direct callers, which do not pass a list of deferred writes
         assignments = local_metadata.get("assignments", now)
         names = self._state_names()
-        for key in state_dict:
-            if key.startswith(prefix):
-                name, dot, _ = key[len(prefix) :].partition(".")
-                if name not in (self._modules if dot else names) and key not in unexpected_keys:
-                    unexpected_keys.append(key)
+        own = [key[len(prefix) :] for key in state_dict if key.startswith(prefix)]
+        set_now = "_extra_state" in names and "_extra_state" in own and not all(map(self._expects, own))
+        if set_now:  # it may create the submodules of the other entries
+            self.set_extra_state(state_dict[prefix + "_extra_state"])
+            names = self._state_names()
+        for path in own:
+            name, dot, _ = path.partition(".")
+            if name not in (self._modules if dot else names) and prefix + path not in unexpected_keys:
+                unexpected_keys.append(prefix + path)
         for name in names:
             key = prefix + name
             if key not in state_dict:
@@ -217,7 +227,8 @@ class State(ChecksOptions):
                 continue
             value = state_dict[key]
             if name == "_extra_state":
-                assignments.append(partial(self.set_extra_state, value))
+                if not set_now:
+                    assignments.append(partial(self.set_extra_state, value))
                 continue
             if not is_buffer(value):
                 found = _as_tensor(value)

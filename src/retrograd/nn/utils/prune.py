@@ -101,7 +101,7 @@ def _scores(given: Scores, like: Tensor, what: str) -> Tensor:
 
 
 def _methods(module: Module) -> Iterator[tuple[int, BasePruningMethod]]:
-    for key, (hook, _) in module._forward_pre_hooks.items():
+    for key, hook in module._forward_pre_hooks.items():
         if isinstance(hook, BasePruningMethod):
             yield key, hook
 

@@ -56,7 +56,7 @@ def _remove_parameter(kind: str, module: Module, name: str) -> Parameter:
 
 
 def _hooks(module: Module) -> list[Callable[..., Any]]:
-    return [hook for hook, _ in module._forward_pre_hooks.values()]
+    return list(module._forward_pre_hooks.values())
 
 
 def _register_weight_hook(module: Module, hook: _WeightHook) -> Module:
@@ -67,7 +67,7 @@ def _register_weight_hook(module: Module, hook: _WeightHook) -> Module:
 
 
 def _remove_hook(kind: type[_WeightHook], module: Module, name: str, parts: tuple[str, ...]) -> Module:
-    for key, (hook, _) in module._forward_pre_hooks.items():
+    for key, hook in module._forward_pre_hooks.items():
         if isinstance(hook, kind) and hook.name == name:
             with no_grad():
                 weight = hook.compute(module, False).detach()

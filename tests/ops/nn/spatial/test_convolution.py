@@ -135,6 +135,20 @@ def test_the_identity_grid_samples_the_image():
             np.testing.assert_allclose(got.numpy(), x.numpy(), rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("size", [(1, 1, 2, 1), (1, 1, 3, 2, 1)])
+def test_an_affine_grid_of_unit_size_with_aligned_corners_warns_as_in_pytorch(size):
+    torch = pytest.importorskip("torch")
+    theta = RNG.standard_normal((1, len(size) - 2, len(size) - 1))
+    grids = []
+    for lib in (rg, torch):
+        grid = lib.nn.functional.affine_grid
+        with pytest.warns(UserWarning, match="affine_grid") as seen:
+            grids.append(grid(lib.tensor(theta), size, align_corners=True).numpy())
+        assert seen[0].filename == __file__
+        grid(lib.tensor(theta), size, align_corners=False)
+    np.testing.assert_allclose(*grids, rtol=1e-12)
+
+
 X, W = np.zeros((1, 2, 4, 4), np.float32), np.zeros((4, 2, 3, 3), np.float32)
 ERRORS = [
     (lambda: F.conv2d(X, W[:, :1]), RuntimeError, "conv2d.*expected input to have 1 channels"),

@@ -15,6 +15,7 @@ from ...make.creation import as_tensor
 from ...table.arguments import integers
 from ...table.registry import operator
 from ...table.types import DeviceLike, DTypeLike, Operand
+from .invariants import check_order
 from .sparse import CompressedTensor, SparseTensor, compressed, to_sparse
 
 
@@ -44,7 +45,7 @@ def sparse_csr_tensor(
         crow_indices: the position of each row's first value, and the end of the last row.
         col_indices: the column of each value, ascending within a row.
         size: the shape, by default the smallest that contains all values.
-        check_invariants: accepted for compatibility; indices are always checked.
+        check_invariants: check also the order in rows; by default ``sparse.check_sparse_tensor_invariants`` decides.
 
     Raises:
         RuntimeError: the indices are not integers, do not match in length, or are out of range.
@@ -53,7 +54,10 @@ def sparse_csr_tensor(
     tensor([[0., 2.],
             [3., 4.]])
     """
-    a = _of_starts("crow_indices", crow_indices, "col_indices", col_indices, values, size, dtype, device, requires_grad)
+    a = _of_starts(
+        "crow_indices", crow_indices, "col_indices", col_indices, values, size, dtype, device, requires_grad,
+        check_invariants,
+    )  # fmt: skip
     return compressed(a)
 
 
@@ -81,14 +85,17 @@ def sparse_csc_tensor(
     tensor([[0., 3.],
             [2., 4.]])
     """
-    a = _of_starts("ccol_indices", ccol_indices, "row_indices", row_indices, values, size, dtype, device, requires_grad)
+    a = _of_starts(
+        "ccol_indices", ccol_indices, "row_indices", row_indices, values, size, dtype, device, requires_grad,
+        check_invariants,
+    )  # fmt: skip
     return columns_compressed(a)
 
 
 def _of_starts(
     starts_name: str, starts: Operand | Sequence[object], others_name: str, others: Operand | Sequence[object],
     values: Operand | Sequence[object], size: Sequence[int] | None, dtype: DTypeLike | None,
-    device: DeviceLike | None, requires_grad: bool,
+    device: DeviceLike | None, requires_grad: bool, check_invariants: bool | None,
 ) -> SparseTensor:  # fmt: skip
     """Check all indices and return the matrix of compressed rows or columns in coordinate layout."""
     first, second = as_tensor(starts, device=device), as_tensor(others, device=device)
@@ -116,6 +123,7 @@ def _of_starts(
     if requires_grad:
         v = v.detach().requires_grad_()
     at = xp.stack([xp.repeat(xp.arange(lengths[0]), xp.diff(s)), c])
+    check_order(check_invariants, at, lengths, f"{others_name} to ascend within each {'row' if by_rows else 'column'}")
     return SparseTensor(new_tensor(at if by_rows else at[::-1]), v, lengths if by_rows else lengths[::-1])
 
 

@@ -20,6 +20,7 @@ from ...table.arguments import dimension, integer, integers
 from ...table.registry import operator
 from ...table.types import DeviceLike, DTypeLike, Number, Operand
 from ..products.matmul import mm as dense_mm
+from .invariants import check_order
 from .methods import SparseMethods
 from .products import SPMM, Places
 
@@ -486,7 +487,7 @@ def sparse_coo_tensor(
     Args:
         indices: the coordinates of the values, one column per value.
         size: the shape, by default the smallest that contains all coordinates.
-        check_invariants: accepted for compatibility; coordinates are always checked.
+        check_invariants: check also ``is_coalesced``; by default ``sparse.check_sparse_tensor_invariants`` decides.
         is_coalesced: promises that every coordinate occurs once, in row-major order.
 
     Raises:
@@ -505,10 +506,8 @@ def sparse_coo_tensor(
         raise RuntimeError(f"expected indices (d, nnz) and values (nnz, ...), got {describe(at)} and {describe(v)}")
     count, rest = len(at.array), v.array.shape[1:]
     if size is None:
-        lengths = tuple(int(length) for length in at.array.max(axis=1) + 1) if at.array.size else (0,) * count
-        lengths += rest
-    else:
-        lengths = integers((size,), "size")
+        size = (*(at.array.max(axis=1) + 1 if at.array.size else [0] * count), *rest)
+    lengths = integers((size,), "size")
     if len(lengths) != count + len(rest) or lengths[count:] != rest:
         raise RuntimeError(f"expected a size of {count} lengths and the shape {rest} of a value, got {lengths}")
     if at.array.size:
@@ -517,8 +516,9 @@ def sparse_coo_tensor(
             if int(least[d]) < 0 or int(most[d]) >= length:
                 reach = f"{int(least[d])} to {int(most[d])}"
                 raise RuntimeError(f"coordinates {reach} lie outside of dimension {d} of size {lengths}")
-    if requires_grad:
-        v = v.detach().requires_grad_()
+    if is_coalesced:
+        check_order(check_invariants, at.array, lengths, "coordinates to ascend in row-major order")
+    v = v.detach().requires_grad_() if requires_grad else v
     return SparseTensor(at, v, lengths, bool(is_coalesced))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from functools import lru_cache
 from operator import index as as_integer
@@ -14,6 +15,7 @@ from ....core.arrays.devices import array_module
 from ....core.arrays.dtypes import FLOATING, conversion_advice
 from ....core.errors import InvalidValue, describe
 from ....core.graph.primitive import apply, operand
+from ....core.source_location import user_level
 from ....core.tensor.tensor import Tensor, new_tensor
 from ...table.registry import operator
 from .grid_primitives import SAMPLE, Way
@@ -85,6 +87,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         theta: the affine maps, one matrix per example.
         size: the size of the result of ``grid_sample``: ``(N, C, H, W)`` or ``(N, C, D, H, W)``.
         align_corners: whether -1 and 1 are the centers of the corner elements, not their outer edges; by default False.
+            True with a dimension of size 1, whose points are then all at 0, causes a warning.
 
     Raises:
         TypeError: ``theta`` is not a Tensor, array or number.
@@ -109,6 +112,9 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         raise InvalidValue(f"expected non-zero, positive output size, got {sizes}")
     if t.array.shape[0] != sizes[0]:
         raise RuntimeError(f"theta {describe(t)} and size {sizes} differ in the batch size")
+    if align_corners and 1 in sizes[2:]:
+        message = f"affine_grid: with align_corners=True all points are at 0 along dimensions of size 1, as in {sizes}"
+        warnings.warn(message, stacklevel=user_level())
     points = array_module(t).asarray(_regular_grid(sizes[2:], bool(align_corners), t.dtype))
     result = new_tensor(points) @ t.transpose(1, 2)
     return result.reshape(sizes[0], *sizes[2:], axes)

@@ -189,7 +189,7 @@ def samplings(rng: np.random.Generator) -> Iterator[Call]:
 def affine(rng: np.random.Generator) -> Iterator[Call]:
     """Return calls in two and three dimensions, also with an axis of length one."""
     for align in (False, True):
-        yield Call(rng.standard_normal((2, 2, 3)), (2, 1, 3, 1), align_corners=align)
+        yield Call(rng.standard_normal((2, 2, 3)), (2, 1 + align, 3, 1 + align), align_corners=align)
         yield Call(rng.standard_normal((1, 3, 4)), (1, 2, 2, 3, 2), align_corners=align)
 
 
