@@ -274,14 +274,14 @@ def _reusable_gradients(
     return found, opens
 
 
-def _cleared_between(effects: Sequence[Instruction]) -> set[Any]:
+def _cleared_between(effects: Sequence[Instruction]) -> set[object]:
     """Return the leaves whose gradient is cleared before another one is set, as by an optimizer in a hook.
 
     The next replay finds no memory of their gradients, and memory that it allocated early would be in use for longer.
     """
     last = max((n for n, step in enumerate(effects) if step.function is set_grad), default=-1)
-    new: set[Any] = set()
-    found: set[Any] = set()
+    new: set[object] = set()
+    found: set[object] = set()
     for step in effects[:last]:
         if step.function is set_grad:
             new.add(step.args[0])

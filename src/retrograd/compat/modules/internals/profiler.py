@@ -8,7 +8,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
-from typing import Any
 
 from ....inspect.profiling.profile_mode import profile as Profile
 from ....inspect.profiling.profiler import Span
@@ -72,10 +71,10 @@ def schedule(
 
 def tensorboard_trace_handler(
     dir_name: str, worker_name: str | None = None, use_gzip: bool = False, **options: object
-) -> Callable[[Any], None]:
+) -> Callable[[profile], None]:
     """Return a function that writes the trace of a profiler to a folder, for TensorBoard."""
 
-    def write(profiler: Any) -> None:
+    def write(profiler: profile) -> None:
         os.makedirs(dir_name, exist_ok=True)
         import socket
 
@@ -221,7 +220,7 @@ class profile:
         *,
         activities: Iterable[ProfilerActivity] | None = None,
         schedule: Callable[[int], ProfilerAction] | None = None,
-        on_trace_ready: Callable[[Any], object] | None = None,
+        on_trace_ready: Callable[[profile], object] | None = None,
         record_shapes: bool = False,
         profile_memory: bool = False,
         **options: object,
@@ -307,11 +306,11 @@ class profile:
 
     @property
     def self_cpu_time_total(self) -> float:
-        """The microseconds of all events."""
+        """``events().self_cpu_time_total``."""
         return self.events().self_cpu_time_total
 
     def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0) -> EventList:
-        """Return one event per name, or per name and shapes of inputs."""
+        """Return ``events().key_averages(...)``: one event per name, or per name and shapes."""
         return self.events().key_averages(group_by_input_shape)
 
     def total_average(self) -> FunctionEvent:
@@ -326,7 +325,7 @@ class profile:
         """Write a trace for chrome://tracing and Perfetto; a name that ends in ``.gz`` compresses it.
 
         Raises:
-            RuntimeError: nothing was recorded.
+            RuntimeError: no step was recorded.
         """
         if self._profile is None:
             raise RuntimeError("export_chrome_trace: the profiler has recorded nothing")

@@ -120,7 +120,7 @@ def _next_part(words, parts, begin, end, step, part, steps, sleep):
 
 @njit
 def address(x):
-    """Return the address of an array's elements."""
+    """Return where the elements of x begin in memory."""
     return address_of(x)
 
 

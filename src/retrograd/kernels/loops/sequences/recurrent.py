@@ -5,8 +5,6 @@ The references, with the same signatures, are in ops/nn/recurrent.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ....core.arrays import Array
@@ -98,12 +96,14 @@ def gru_backward(
     _run("gru_backward", gates, dout, w_hh, False, dh, _words(_dense(h)), *sequences)
 
 
-def rnn(out: Array, h: Array, w_hh: Any, bias: Any, relu: bool) -> None:
+def rnn(out: Array, h: Array, w_hh: Array, bias: Array | None, relu: bool) -> None:
     """Run the forward of ``ops.nn.recurrent.rnn`` in place; multiply pairs if h and w_hh are bfloat16."""
     _run("rnn", out, out, w_hh, True, _words(_dense(h)), _vector(bias, out), relu)
 
 
-def rnn_backward(dout: Array, dh: Any, h: Any, out: Array, w_hh: Any, relu: bool, da: Any, previous: Any) -> None:
+def rnn_backward(
+    dout: Array, dh: Array, h: Array, out: Array, w_hh: Array, relu: bool, da: Array, previous: Array
+) -> None:
     """Run the backward of ``ops.nn.recurrent.rnn`` in place; multiply pairs if arrays but ``dh`` are bfloat16."""
     after, into, states = [_rows(x, out) for x in (out, da, previous)]
     _run("rnn_backward", out, dout, w_hh, False, dh, _words(_dense(h)), after, relu, into, states)

@@ -45,7 +45,7 @@ def _steps_back(
 ) -> None:
     """Fill the gradient of the pre-activations, and the states before each step.
 
-    Replace the last state's gradient by that of the first state.
+    Replace the gradient of the last state by that of the first one.
     """
     fill_previous(h, out, previous)
     da[...] = out > 0 if relu else 1 - out * out
