@@ -170,7 +170,8 @@ def test_profile_lists_lines_and_writes_a_page(script, capsys):
 
 @pytest.mark.slow
 def test_a_profile_does_not_measure_the_start_of_the_command(script):
-    command = [sys.executable, "-m", "retrograd", "profile", script("import torch\ntorch.ones(3).exp()\n")]
+    long = "x = [" + "1.0 + 1.0, " * 100_000 + "]\n"  # compiling it is sampled
+    command = [sys.executable, "-m", "retrograd", "profile", script(f"import torch\ntorch.ones(3).exp()\n{long}")]
     done = subprocess.run(command, capture_output=True, text=True)
     assert "exp" in done.stdout and "<frozen" not in done.stdout, done.stdout + done.stderr
 

@@ -130,7 +130,7 @@ class OutsideTime:
                 frame = sys._current_frames().get(thread)
                 if not self.busy and frame is not None:
                     stack = _program(stack_of(frame, self._base))
-                    if stack:
+                    if stack and not stack[-1].file.startswith("<frozen "):  # else the program has not begun
                         weight = now - max(last, self._idle)
                         self._samples.append((stack, weight))
                         if is_loading(frame):

@@ -5,7 +5,7 @@ Options are the arguments that a signature declares as ``bool``. In Python every
 bools, NumPy's functions also NumPy's bools and ``keepdims=1``: an option given by name may be any of these.
 Constructors also accept what has a numeric truth value, as PyTorch's do.
 
->>> def total(x, keepdim: "bool" = False): ...
+>>> def total(x, keepdim: bool = False): ...
 >>> check_options(bool_options(total), (1.0,), {"keepdim": "no"})
 Traceback (most recent call last):
 TypeError: argument 'keepdim' must be bool, not str
