@@ -506,7 +506,7 @@ def sparse_coo_tensor(
         raise RuntimeError(f"expected indices (d, nnz) and values (nnz, ...), got {describe(at)} and {describe(v)}")
     count, rest = len(at.array), v.array.shape[1:]
     if size is None:
-        size = (*(at.array.max(axis=1) + 1 if at.array.size else [0] * count), *rest)
+        size = (*(map(int, at.array.max(axis=1) + 1) if at.array.size else [0] * count), *rest)
     lengths = integers((size,), "size")
     if len(lengths) != count + len(rest) or lengths[count:] != rest:
         raise RuntimeError(f"expected a size of {count} lengths and the shape {rest} of a value, got {lengths}")
